@@ -1,15 +1,11 @@
 """Excerpts that cite several papers at once, so that no single paper is the answer (CiteME, table 6)."""
 
 import re
-from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
-
-import pandas as pd
 
 from .. import HoldfastError
 from ..files import reason
-from .data import MARKER
+from .data import MARKER, read_table
 
 TARGETS = ("TARGETCIT", MARKER)
 # Another citation: a masked one, a LaTeX command, numbers in brackets, a name and a year. The paper prints
@@ -56,31 +52,22 @@ def bracketed(before: str, after: str) -> str:
     return before[opened + 1 :] + "," + after[: closed.start()]
 
 
-def excerpts(path: Path) -> Iterator[tuple[str, str | None]]:
+def excerpts(path: Path) -> list[tuple[str, str | None]]:
     """The excerpts of a file and the marks of their targets (None if the file has no such column).
 
-    A table (.csv, .tsv) or JSON Lines (.jsonl) with `excerpt`, or `context` as in CiteME's code, and
-    optionally `target`; any other file has one excerpt per line.
+    A table (.csv, .tsv) with `excerpt` and optionally `target`; any other file has one excerpt per line.
 
     Raises:
         HoldfastError: if the file cannot be read as excerpts.
     """
-    readers = {
-        ".csv": pd.read_csv,
-        ".tsv": pd.read_table,
-        ".jsonl": partial(pd.read_json, lines=True),
-    }
+    if path.suffix in (".csv", ".tsv"):
+        rows = read_table(path, ["excerpt"], "excerpts")
+        return [(row["excerpt"], row.get("target") or None) for row in rows]
     try:
-        if path.suffix in readers:
-            table = readers[path.suffix](path)
-        else:
-            table = pd.DataFrame({"excerpt": filter(str.strip, path.read_text().splitlines())})
-        texts = table["excerpt" if "excerpt" in table else "context"]
-    except (OSError, ValueError, KeyError) as error:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError) as error:
         raise HoldfastError(
-            f"Cannot read {path} as excerpts ({reason(error)}). Pass a .csv, .tsv or .jsonl file with the "
-            "column excerpt, or a file with one excerpt per line."
+            f"Cannot read {path} as excerpts ({reason(error)}). Pass a CSV or TSV with the column "
+            "excerpt, or a file with one excerpt per line."
         ) from None
-    marks = table["target"] if "target" in table else [None] * len(texts)
-    for text, mark in zip(texts, marks, strict=True):
-        yield str(text), str(mark) if pd.notna(mark) else None
+    return [(line, None) for line in lines if line.strip()]

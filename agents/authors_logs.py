@@ -100,7 +100,7 @@ def events(result: dict[str, Any]) -> list[Event]:
             first_new, usage = len(history), {}
             if taken := action(content, step):
                 if taken.action.startswith("search"):
-                    hits = next(searches, [])
+                    hits: list[dict[str, Any]] = next(searches, [])
                     taken.hits = [
                         Hit(id=h.get("paperId"), title=h["title"], year=h.get("year")) for h in hits
                     ]

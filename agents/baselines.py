@@ -99,7 +99,8 @@ class TfidfSearch(LocalSearch):
 
     def search(self, query: str, sort: Sort, scope: Scope, limit: int) -> list[Paper]:
         scores = (self._matrix @ self._vectorizer.transform([query]).T).toarray().ravel()
-        order = sorted(zip(scores, self.papers.values(), strict=True), key=lambda x: -x[0])
+        scored: list[tuple[float, Paper]] = list(zip(scores, self.papers.values(), strict=True))
+        order = sorted(scored, key=lambda x: -x[0])
         return [p for value, p in order if value > 0 and scope.admits(p)][:limit]
 
 

@@ -4,7 +4,7 @@ import argparse
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from . import commands
 from .actions import Commands
@@ -13,7 +13,7 @@ from .data import MINI_CITE_CORPUS, SPLITS
 from .search import PROVIDERS
 
 PLACES = ("title", "title+abstract", "abstract", "excerpt")
-Parsers = argparse._SubParsersAction  # type: ignore[type-arg]
+Options = argparse._ActionsContainer  # a parser, or a group of options
 
 
 def main(argv: list[str]) -> int:
@@ -37,10 +37,9 @@ def parser() -> ArgumentParser:
     add_command(parts, "compare", commands.compare_runs, compare_options)
     add_command(parts, "dense", commands.evaluate_dense, dense_options)
     add_command(parts, "import", commands.import_results, import_options)
-    about = "analyse or filter a dataset, as CiteME's paper does"
+    about = "filter or analyse a dataset, as CiteME's paper does"
     curate = parts.add_parser("curate", help=about, description=about)
     parts = curate.add_subparsers(title="analyses", metavar="ANALYSIS", required=True)
-    add_command(parts, "data", commands.describe_data, quality_options)
     add_command(parts, "ambiguity", commands.find_ambiguous, ambiguity_options)
     add_command(parts, "filter", commands.filter_known, filter_options)
     add_command(parts, "people", commands.import_people, people_options)
@@ -49,7 +48,7 @@ def parser() -> ArgumentParser:
 
 
 def add_command(
-    parts: Parsers,
+    parts: Any,
     name: str,
     run: Callable[[Namespace], int | None],
     add_options: Callable[[ArgumentParser], None],
@@ -61,128 +60,123 @@ def add_command(
     add_options(made)
 
 
+def option(
+    options: Options, name: str, help: str, kind: Any = str, default: Any = None, **more: Any
+) -> None:
+    """Add an option whose help states its default."""
+    text = help if default is None else f"{help} (default: {default})"
+    options.add_argument(name, type=kind, default=default, help=text, **more)
+
+
 def demo_options(parser: ArgumentParser) -> None:
-    parser.add_argument("--out", type=Path, default=Path("runs/cite-demo"), metavar="FOLDER")
+    option(parser, "--out", "folder of the result files", Path, Path("runs/cite-demo"))
 
 
 def run_options(parser: ArgumentParser) -> None:
     data_options(parser)
     out_option(parser, "result file (.jsonl)")
-    add = parser.add_argument
     agents = ("citeagent", *BASELINES)
-    add("--agent", choices=agents, default="citeagent", help="(default: citeagent, with --model)")
-    add("--workers", type=positive, default=4, metavar="N", help="parallel samples (default: 4)")
-    add("--repeats", type=positive, default=1, metavar="N", help="answers per sample (default: 1)")
+    option(parser, "--agent", "citeagent needs --model", default="citeagent", choices=agents)
+    option(parser, "--workers", "parallel samples", positive, 4)
+    option(parser, "--repeats", "answers per sample", positive, 1)
     price_option(parser)
-    group = "limits (those of the run include the costs already in its file)"
-    add = parser.add_argument_group(group).add_argument
-    add("--max-usd", type=float, metavar="X", help="maximum US dollars of the run")
-    add("--max-run-tokens", type=int, metavar="N", help="maximum tokens of the run")
-    add("--sample-usd", type=float, metavar="X", help="maximum US dollars per sample")
-    add("--sample-tokens", type=int, metavar="N", help="maximum tokens per sample")
+    limits = parser.add_argument_group(
+        "limits", "Those of the run include the costs that are already in its file."
+    )
+    option(limits, "--max-usd", "maximum US dollars of the run", float)
+    option(limits, "--max-run-tokens", "maximum tokens of the run", int)
+    option(limits, "--sample-usd", "maximum US dollars per sample", float)
+    option(limits, "--sample-tokens", "maximum tokens per sample", int)
     model_options(parser)
-    add = parser.add_argument_group("program").add_argument
-    forms = "prompt and replies: DSPy's fields, JSON, or as in CiteME's paper (default: dspy)"
-    add("--prompt", choices=commands.PROMPTS, default="dspy", help=forms)
+    program = parser.add_argument_group("program")
+    forms = "prompt and replies: DSPy's fields, JSON, or as in CiteME's paper"
+    option(program, "--prompt", forms, default="dspy", choices=commands.PROMPTS)
     folder = "the folder prompt_templates of CiteME's repository (--prompt citeme)"
-    add("--prompts", type=Path, metavar="FOLDER", help=folder)
-    what = "the agent's actions (default: search+read)"
-    add("--commands", choices=get_args(Commands), default="search+read", help=what)
-    add("--demonstration", action="store_true", help="show the model a worked example")
-    add("--results", type=positive, default=10, metavar="N", help="hits per search (default: 10)")
-    what = "maximum actions per sample (default: 15)"
-    add("--max-actions", type=positive, default=15, metavar="N", help=what)
-    what = "characters shown per read, or all (default: 12000; all with --prompt citeme)"
-    add("--read-chars", type=characters, metavar="N", help=what)
-    what = "send an unusable reply back up to N times (default: 1; 0 with --prompt citeme)"
-    add("--repairs", type=natural, metavar="N", help=what)
-    group = parser.add_argument_group("search and reading")
-    add = group.add_argument
-    add("--search", choices=PROVIDERS, default="local", help="(default: local)")
-    corpus_option(group)
-    add("--field", metavar="NAME", help='field of study, such as "Computer Science"')
-    add("--s2-api", metavar="URL", help="Semantic Scholar's Graph API or a mirror")
-    what = "maximum searches, and PDF downloads, per second (default: 1)"
-    add("--s2-per-second", type=float, default=1.0, metavar="R", help=what)
+    option(program, "--prompts", folder, Path)
+    actions = get_args(Commands)
+    option(program, "--commands", "actions of the agent", default="search+read", choices=actions)
+    example = "show the model a worked example"
+    program.add_argument("--demonstration", action="store_true", help=example)
+    option(program, "--results", "hits per search", positive, 10)
+    option(program, "--max-actions", "maximum actions per sample", positive, 15)
+    shown = "characters shown per read, or all (default: 12000; all with --prompt citeme)"
+    option(program, "--read-chars", shown, characters)
+    again = "send an unusable reply back up to N times (default: 1; 0 with --prompt citeme)"
+    option(program, "--repairs", again, natural, metavar="N")
+    search = parser.add_argument_group("search and reading")
+    option(search, "--search", "search provider", default="local", choices=PROVIDERS)
+    corpus_option(search)
+    option(search, "--field", 'field of study, such as "Computer Science"')
+    option(search, "--s2-api", "URL of Semantic Scholar's Graph API or a mirror")
+    option(search, "--s2-per-second", "maximum searches, and PDF downloads, per second", float, 1.0)
 
 
 def score_options(parser: ArgumentParser) -> None:
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="result files")
-    data_options(parser, None)
+    data_options(parser, of_run=True)
     price_option(parser)
     json_option(parser)
 
 
 def show_options(parser: ArgumentParser) -> None:
-    add = parser.add_argument
-    add("run", type=Path, metavar="RUN", help="result file of `holdfast cite run`")
-    add("sample", metavar="SAMPLE", help="its id")
-    add("--repeat", type=natural, default=0, metavar="K", help="which, from 0 (default: 0)")
-    add("--full", action="store_true", help="show all hits and complete texts")
-    data_options(parser, None)
+    parser.add_argument("run", type=Path, help="result file of `holdfast cite run`")
+    parser.add_argument("sample", help="its id")
+    option(parser, "--repeat", "number of the answer, from 0", natural, 0)
+    parser.add_argument("--full", action="store_true", help="show all hits and complete texts")
+    data_options(parser, of_run=True)
 
 
 def compare_options(parser: ArgumentParser) -> None:
-    parser.add_argument("a", type=Path, metavar="RUN_A")
-    parser.add_argument("b", type=Path, metavar="RUN_B")
-    data_options(parser, None)
+    parser.add_argument("a", type=Path, metavar="RUN_A", help="result file")
+    parser.add_argument("b", type=Path, metavar="RUN_B", help="result file")
+    data_options(parser, of_run=True)
     parser.add_argument("--strict", action="store_true", help="use the strict matcher")
     json_option(parser)
 
 
 def dense_options(parser: ArgumentParser) -> None:
     data_options(parser)
-    add = parser.add_argument
-    excerpts = "ids [n] and vectors [n, d] of excerpts"
-    add("--excerpts", type=Path, required=True, metavar="NPZ", help=excerpts)
-    papers = "ids [n], titles [n] and vectors [n, d] of papers"
-    add("--papers", type=Path, required=True, metavar="NPZ", help=papers)
-    stored = "first download stored embeddings to --papers, for the paper ids in this file"
-    add("--fetch", type=Path, metavar="IDS", help=stored)
+    excerpts, papers = "ids and vectors of excerpts (.npz)", "ids, titles and vectors of papers"
+    option(parser, "--excerpts", excerpts, Path, required=True)
+    option(parser, "--papers", f"{papers} (.npz)", Path, required=True)
+    option(parser, "--fetch", "file of ids: first download stored vectors to --papers", Path)
     computed = "first compute --papers, of --corpus, and --excerpts with this model"
-    add("--encoder", metavar="MODEL", help=computed)
-    add("--adapter", metavar="NAME", help="adapter of --encoder, such as allenai/specter2")
+    option(parser, "--encoder", computed)
+    option(parser, "--adapter", "adapter of --encoder, such as allenai/specter2")
     query = "adapter for excerpts, such as allenai/specter2_adhoc_query (default: --adapter)"
-    add("--query-adapter", metavar="NAME", help=query)
-    add("--device", default="cpu", help="device of --encoder, as in torch (default: cpu)")
+    option(parser, "--query-adapter", query)
+    option(parser, "--device", "device of --encoder, as in torch", default="cpu")
     corpus_option(parser)
-    what = "field in which an excerpt is embedded; `excerpt` embeds only its text (default: title)"
-    add("--place", choices=PLACES, default="title", help=what)
-    add("--s2-api", metavar="URL", help="Semantic Scholar's Graph API or a mirror")
+    place = "field in which an excerpt is embedded; `excerpt` embeds only its text"
+    option(parser, "--place", place, default="title", choices=PLACES)
+    option(parser, "--s2-api", "URL of Semantic Scholar's Graph API or a mirror")
     json_option(parser)
 
 
 def import_options(parser: ArgumentParser) -> None:
-    parser.add_argument("results", type=Path, metavar="FILE", help="JSON of CiteME's code")
+    parser.add_argument("results", type=Path, help="JSON of CiteME's code")
     out_option(parser, "result file (.jsonl)")
     data_options(parser)
 
 
-def quality_options(parser: ArgumentParser) -> None:
-    data_options(parser, split="all")
-    own = "labels of excerpts (columns dataset, label)"
-    parser.add_argument("--labels", type=Path, metavar="CSV", help=own)
-
-
 def ambiguity_options(parser: ArgumentParser) -> None:
-    add = parser.add_argument
-    which = "one excerpt per line, or a table with the column excerpt"
-    add("files", nargs="+", type=Path, metavar="FILE", help=which)
+    which = "one excerpt per line, or a CSV or TSV with the column excerpt"
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help=which)
     mark = "the text that marks the citation (default: TARGETCIT or [CITATION])"
-    add("--target", metavar="MARK", help=mark)
-    add("--list", action="store_true", help="print the ambiguous excerpts")
+    option(parser, "--target", mark)
+    parser.add_argument("--list", action="store_true", help="print the ambiguous excerpts")
 
 
 def filter_options(parser: ArgumentParser) -> None:
     files = "result files of --commands none"
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=files)
     out_option(parser, "the remaining samples, in CiteME's columns (.csv)")
-    data_options(parser, None)
+    data_options(parser, of_run=True)
 
 
 def people_options(parser: ArgumentParser) -> None:
-    columns = "columns sample, annotator, title, seconds"
-    parser.add_argument("answers", type=Path, metavar="CSV", help=columns)
+    columns = "CSV with the columns sample, annotator, title, seconds"
+    parser.add_argument("answers", type=Path, help=columns)
     out_option(parser, "result file (.jsonl)")
     data_options(parser)
 
@@ -196,21 +190,19 @@ def tag_options(parser: ArgumentParser) -> None:
 # ---- options of several commands ----
 
 
-def data_options(
-    parser: ArgumentParser, default: str | None = "mini-cite", split: str = "test"
-) -> None:
-    """Add the options of the data, by default `default` or the data of the run."""
-    fallback, split_text = (default, split) if default else ("the run's",) * 2
-    add = parser.add_argument
-    which = f"CiteME's CSV or TSV, or mini-cite (default: {fallback})"
-    add("--data", default=default, metavar="FILE", help=which)
-    chosen = split if default else None
-    add("--split", choices=SPLITS, default=chosen, help=f"(default: {split_text})")
-    add("--limit", type=positive, metavar="N", help="use only the first N samples")
+def data_options(parser: ArgumentParser, split: str = "test", of_run: bool = False) -> None:
+    """Add the options of the data, by default mini-cite or the data of the run."""
+    data, part = ("the run's", "the run's") if of_run else ("mini-cite", split)
+    known = {} if of_run else {"data": data, "split": part}
+    which = f"CiteME's CSV or TSV, or mini-cite (default: {data})"
+    parser.add_argument("--data", help=which)
+    parser.add_argument("--split", choices=SPLITS, help=f"part of the data (default: {part})")
+    option(parser, "--limit", "use only the first N samples", positive, metavar="N")
+    parser.set_defaults(**known)
 
 
 def out_option(parser: ArgumentParser, what: str) -> None:
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help=what)
+    option(parser, "--out", what, Path, required=True)
 
 
 def json_option(parser: ArgumentParser) -> None:
@@ -219,30 +211,26 @@ def json_option(parser: ArgumentParser) -> None:
 
 def price_option(parser: ArgumentParser) -> None:
     what = "prices per million input and output tokens, in US dollars"
-    pair = ("IN", "OUT")
-    parser.add_argument("--usd-per-million", nargs=2, type=float, metavar=pair, help=what)
+    option(parser, "--usd-per-million", what, float, nargs=2, metavar=("IN", "OUT"))
 
 
-def corpus_option(parser: argparse._ActionsContainer) -> None:
-    what, path = "papers to search (default: those of mini-cite)", MINI_CITE_CORPUS
-    parser.add_argument("--corpus", type=Path, default=path, metavar="JSONL", help=what)
+def corpus_option(options: Options) -> None:
+    what, path = "papers to search, .jsonl (default: those of mini-cite)", MINI_CITE_CORPUS
+    options.add_argument("--corpus", type=Path, default=path, help=what)
 
 
 def model_options(parser: ArgumentParser) -> None:
     """Add the options of the language model and of requests to it."""
-    group = "language model (hosted providers: API key in the environment)"
-    add = parser.add_argument_group(group).add_argument
-    add("--model", metavar="NAME", help="as DSPy names it, such as openai/gpt-4o")
-    add("--api-base", metavar="URL", help="an OpenAI-compatible server, ending in /v1")
-    add("--temperature", type=float, default=0.95, help="default: 0.95, as in CiteME")
-    most = "maximum tokens per reply (default: 2048)"
-    add("--max-tokens", type=positive, default=2048, metavar="N", help=most)
-    late = "timeout of a request in seconds without a byte (default: 120)"
-    add("--lm-timeout", type=float, default=120.0, metavar="S", help=late)
-    tries = "maximum tries per request, also of searches (default: 6)"
-    add("--tries", type=positive, default=6, metavar="N", help=tries)
-    kept = "keep the model's replies and texts of papers in this folder, and use those in it"
-    add("--cache", type=Path, metavar="FOLDER", help=kept)
+    model = parser.add_argument_group(
+        "language model", "Hosted providers read their API key from the environment."
+    )
+    option(model, "--model", "as DSPy names it, such as openai/gpt-4o")
+    option(model, "--api-base", "URL of an OpenAI-compatible server, ending in /v1")
+    option(model, "--temperature", "sampling temperature", float, 0.95)
+    option(model, "--max-tokens", "maximum tokens per reply", positive, 2048)
+    option(model, "--lm-timeout", "seconds of a request without a byte", float, 120.0)
+    option(model, "--tries", "maximum tries per request, also of searches", positive, 6)
+    option(model, "--cache", "folder for replies and texts of papers, which are reused", Path)
 
 
 def natural(text: str) -> int:
@@ -254,7 +242,7 @@ def natural(text: str) -> int:
 
 def positive(text: str) -> int:
     """A whole number above 0, for argparse."""
-    if not text.isdecimal() or int(text) < 1:
+    if not natural(text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
     return int(text)
 

@@ -273,23 +273,10 @@ def evaluate_dense(args: Namespace) -> None:
 # ---- data ----
 
 
-def describe_data(args: Namespace) -> None:
-    """Describe a dataset, compared with CiteME's table 1 and figure 2."""
-    from . import curation
-
-    dataset = dataset_in(args)
-    quality = curation.quality(args.labels).to_string(float_format="{:.1f}".format)
-    say(
-        f"{dataset.describe()}\n\n"
-        f"year of the source (CiteME, figure 2)\n{curation.years(dataset)}\n\n"
-        f"quality, percent of excerpts (CiteME, table 1)\n{quality}"
-    )
-
-
 def find_ambiguous(args: Namespace) -> None:
     """Estimate how many excerpts cite several papers (a lower bound), beside CiteME's table 6."""
     from .ambiguity import excerpts, is_ambiguous
-    from .curation import published
+    from .citeme_tables import published
     from .score import proportion
 
     for path in args.files:
@@ -305,7 +292,7 @@ def find_ambiguous(args: Namespace) -> None:
         say(f"{path.name}: {rate}; {unmarked} without a mark of the target excluded")
         for text in found if args.list else ():
             say(f"  {' '.join(text.split())}")
-    printed = ", ".join(f"{name} {value} %" for name, value in published()["ambiguous"].items())
+    printed = ", ".join(f"{name} {value} %" for name, value in published()["table_6"].items())
     print(f"CiteME, table 6 (its regular expression is not published): {printed}.")
 
 

@@ -1,10 +1,8 @@
 """CiteME's analyses of a dataset, for `holdfast cite curate`.
 
-The years and the quality of its excerpts (table 1, figure 2), samples that models answer from
-memory (section 2), answers of people (section 2), and topics (appendix D).
+Samples that models answer from memory (section 2), answers of people (section 2), and topics (appendix D).
 """
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -12,70 +10,14 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
 from .. import HoldfastError
-from .data import ASSETS, Dataset, Sample, read_table
+from .data import Dataset, Sample, read_table
 from .matching import official_match
 from .records import RETRIED, Action, Record
 from .score import Records, judged, proportion
 
 if TYPE_CHECKING:
     import dspy
-
-
-def published() -> dict[str, Any]:
-    """CiteME's tables 1 and 6."""
-    return json.loads((ASSETS / "benchmarks.json").read_text(encoding="utf-8"))
-
-
-# ---- size and quality ----
-
-
-def quality(labels: Path | None = None) -> pd.DataFrame:
-    """Table 1: percentages of labels by set, with n; the paper's, their mean, and those of a file.
-
-    Args:
-        labels: a CSV with `dataset` and `label`.
-
-    Raises:
-        HoldfastError: if the file cannot be read, or a label is not one of the paper's four.
-    """
-    printed = published()["quality"]
-    names = printed["labels"]
-    theirs = pd.DataFrame(printed["percent"], index=names).T.add_suffix(" (CiteME)", axis=0)
-    mean = theirs.mean().to_frame("mean of these (CiteME)").T
-    theirs.insert(0, "n", printed["n"])
-    mean.insert(0, "n", printed["n"] * len(theirs))
-    if labels is None:
-        return pd.concat([theirs, mean])
-    rows = pd.DataFrame(read_table(labels, ("dataset", "label"), "labels"))
-    rows["label"] = rows["label"].str.strip().str.lower()
-    for number, label in enumerate(rows["label"], start=2):
-        if label not in names:
-            raise HoldfastError(
-                f"{labels}, row {number} has the label {label!r}. Use one of {', '.join(names)}."
-            )
-    shares = 100 * pd.crosstab(rows["dataset"], rows["label"], normalize="index")
-    ours = shares.reindex(columns=names, fill_value=0.0)
-    ours.insert(0, "n", rows.groupby("dataset").size())
-    return pd.concat([theirs, mean, ours])
-
-
-def years(dataset: Dataset, width: int = 40) -> str:
-    """Figure 2: excerpts by year of the source, with one bar for all years before 2011."""
-    given = pd.Series([sample.year for sample in dataset.samples], dtype="Int64")
-    counts = given.clip(lower=2010).value_counts().sort_index()
-    if len(counts):
-        counts = counts.reindex(range(counts.index[0], counts.index[-1] + 1), fill_value=0)
-    counts.index = ["before 2011" if year == 2010 else str(year) for year in counts.index]
-    if unknown := int(given.isna().sum()):
-        counts["unknown"] = unknown
-    return "\n".join(
-        f"{name:<12}{count:>5} {100 * count / len(given):5.1f} % "
-        + "#" * round(width * count / counts.max())
-        for name, count in counts.items()
-    )
 
 
 # ---- answers from memory ----

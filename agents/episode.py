@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from .data import Sample
 from .limits import Allowance
-from .records import Action, Call, Event, Hit, Selection, checked
+from .records import EVENT, Action, Call, Event, Hit, Selection
 from .search.provider import Paper, ReadError, Scope, SearchProvider, Section, Sort
 
 RESULTS = 10  # hits per search, CiteME section 3
@@ -113,7 +113,7 @@ class Episode:
 
         A call of a language model counts towards the allowances.
         """
-        event = checked({"kind": kind, "step": self.steps + 1, **values}, Event)
+        event = EVENT.validate_python({"kind": kind, "step": self.steps + 1, **values})
         self.events.append(event)
         if isinstance(event, Call):
             for allowance in self.allowances.values():

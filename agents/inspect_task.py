@@ -31,7 +31,7 @@ from .. import HoldfastError
 from .actions import ACTIONS, act, countdown
 from .data import Sample, load
 from .episode import MAX_ACTIONS, READ_BUDGET, Episode, Stop
-from .records import RETRIED, Record, checked
+from .records import RETRIED, Record
 from .run import record_of
 from .score import judge
 from .search import PROVIDERS
@@ -105,7 +105,7 @@ def citeme_scorer(searches: bool = True) -> Scorer:
     async def score(state: TaskState, target: Target) -> Score | None:
         sample, content = sample_of(state.metadata), state.store.get(RECORD)
         title = state.output.completion.strip()
-        record = checked(content, Record) if content else Record.guessed(sample.id, title)
+        record = Record.model_validate(content) if content else Record.guessed(sample.id, title)
         row = judge(record, sample)
         if row["outcome"] in RETRIED:
             return None
@@ -252,14 +252,15 @@ def tools(episode: Episode, commands: str, stopped: list[Stop]) -> dict[str, Too
         return await use("select", paper_id)
 
     best, cited = "the best matching ones first", "the most cited of those that match first"
-    texts = {
-        search_relevance: (f"Search for papers, {best}.", {"query": QUERY}),
-        search_citation_count: (f"Search for papers, {cited}.", {"query": QUERY}),
-        read: ("Read the text of a paper.", {"paper_id": PAPER, "part": PART}),
-        select: ("Answer with a paper, which ends the task.", {"paper_id": PAPER}),
+    query, paper = {"query": QUERY}, {"paper_id": PAPER}
+    known = {
+        "search_relevance": (search_relevance, f"Search for papers, {best}.", query),
+        "search_citation_count": (search_citation_count, f"Search for papers, {cited}.", query),
+        "read": (read, "Read the text of a paper.", {**paper, "part": PART}),
+        "select": (select, "Answer with a paper, which ends the task.", paper),
     }
     return {
-        tool.__name__: ToolDef(tool, tool.__name__, what, arguments, parallel=False)
-        for tool, (what, arguments) in texts.items()
-        if tool.__name__ in ACTIONS.get(commands, ())
+        name: ToolDef(tool, name, what, arguments, parallel=False)
+        for name, (tool, what, arguments) in known.items()
+        if name in ACTIONS[commands]
     }

@@ -6,7 +6,6 @@ prices in US dollars.
 """
 
 import contextlib
-import functools
 import hashlib
 import json
 import os
@@ -118,6 +117,7 @@ class Seen(Shape):
 
 
 Event = Annotated[Call | Action | Repair | Seen, Field(discriminator="kind")]
+EVENT: TypeAdapter[Event] = TypeAdapter(Event)
 
 
 class Selection(Shape):
@@ -210,7 +210,9 @@ class Header(Shape):
     repeats: PositiveInt
 
 
-Line = Annotated[Header | Record, Field(discriminator="type")]
+LINE: TypeAdapter[Header | Record] = TypeAdapter(
+    Annotated[Header | Record, Field(discriminator="type")]
+)
 
 
 class ResultFile:
@@ -312,10 +314,10 @@ def lines(path: Path) -> Iterator[Header | Record]:
         ) from None
     for number, line in enumerate(raw[: raw.rfind(b"\n") + 1].splitlines(), start=1):
         try:
-            yield checked(line, Line)
+            yield LINE.validate_json(line)
         except ValueError as error:
             raise HoldfastError(
-                f"{path} is not a result file of this version (line {number}: {reason(error)}). Pass one "
+                f"{path} is not a result file of this version (line {number}: {problem(error)}). Pass one "
                 "that `holdfast cite run` wrote."
             ) from None
 
@@ -339,25 +341,12 @@ def read(path: str | Path) -> tuple[Header, dict[Key, Record]]:
     return header, records
 
 
-def checked(content: Any, kind: Any) -> Any:
-    """Convert JSON (bytes), or a value of it, to an instance of `kind`.
-
-    Raises:
-        ValueError: if it does not match; the message states the location.
-    """
-    try:
-        if isinstance(content, bytes):
-            return adapter(kind).validate_json(content)
-        return adapter(kind).validate_python(content)
-    except ValidationError as error:
-        problem = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in problem["loc"])
-        raise ValueError(f"{where}: {problem['msg']}".removeprefix(": ")) from None
-
-
-@functools.cache
-def adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+def problem(error: ValueError) -> str:
+    """The first problem of a value that is not valid, with its location."""
+    if not isinstance(error, ValidationError):
+        return reason(error)
+    first = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}".removeprefix(": ")
 
 
 def fingerprint(value: Any) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ... import HoldfastError
 from ...files import reason
-from ..records import checked
+from ..records import problem
 from .provider import Paper, ReadError, Scope, Section, Sort
 
 STOPWORDS = frozenset(
@@ -127,12 +127,12 @@ def read_corpus(path: Path) -> tuple[dict[str, CorpusPaper], str]:
     papers: dict[str, CorpusPaper] = {}
     for number, line in enumerate(filter(None, raw.split(b"\n")), start=1):
         try:
-            paper: CorpusPaper = checked(line, CorpusPaper)
+            paper = CorpusPaper.model_validate_json(line)
             if paper.id in papers:
                 raise ValueError(f"the id {paper.id} is used twice")
         except ValueError as error:
             raise HoldfastError(
-                f"{path}, line {number} is not a paper ({reason(error)}). Each line must be a JSON object "
+                f"{path}, line {number} is not a paper ({problem(error)}). Each line must be a JSON object "
                 "with at least title and an id of its own."
             ) from None
         papers[paper.id] = paper

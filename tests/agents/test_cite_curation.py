@@ -54,15 +54,16 @@ def test_a_single_citation_is_not(excerpt):
 def test_ambiguity_of_files_is_counted_beside_table_6(tmp_path, capsys):
     lines = tmp_path / "lines.txt"
     lines.write_text("\n".join([*AMBIGUOUS[:3], *CLEAR[:2], "no mark at all"]))
-    rows = tmp_path / "rows.jsonl"
-    named = [r"See \cite{a, key7} there.", r"See \cite{key7} there."]
-    rows.write_text("".join(json.dumps({"context": e, "target": "key7"}) + "\n" for e in named))
+    rows = tmp_path / "rows.csv"
+    rows.write_text(
+        'target,excerpt\nkey7,"See \\cite{a, key7} there."\nkey7,See \\cite{key7} there.\n'
+    )
     table = write(tmp_path / "citeme.csv", [row(excerpt="See [CITATION] and [4].")])
     assert main(["curate", "ambiguity", str(lines), str(rows), str(table), "--list"]) == 0
     out = capsys.readouterr().out
     assert "lines.txt: 3/5 = 60.0 %" in out
     assert "1 without a mark" in out
-    assert "rows.jsonl: 1/2 = 50.0 %" in out
+    assert "rows.csv: 1/2 = 50.0 %" in out
     assert "citeme.csv: 1/1" in out
     assert AMBIGUOUS[0] in out
     assert "arXiv 54.96 %" in out
@@ -188,22 +189,3 @@ def test_tags_are_asked_for_once_and_the_frequent_ones_told(tmp_path, capsys):
     ]
     assert "Machine Learning" not in told
     assert "More than asked" not in told
-
-
-def test_data_are_described_beside_the_papers_tables(tmp_path, capsys):
-    labels = tmp_path / "labels.csv"
-    labels.write_text(
-        "dataset,label\nours,reasonable\nours,reasonable\nours,trivial\nours,Ambiguous\n"
-    )
-    assert main(["curate", "data", "--labels", str(labels)]) == 0
-    out = capsys.readouterr().out
-    lines = {line.split()[0]: line.split() for line in out.splitlines() if line.strip()}
-    assert lines["ours"] == ["ours", "4", "50.0", "25.0", "0.0", "25.0"]
-    assert lines["ACL-200"][0] == "ACL-200"
-    mean = next(line for line in out.splitlines() if line.startswith("mean of these (CiteME)"))
-    assert mean.split()[-5:] == ["200", "21.0", "36.5", "28.5", "14.0"]  # as printed there
-    years = [s.year for s in load("mini-cite").samples]
-    assert lines["2024"][1] == str(years.count(2024))
-    labels.write_text("dataset,label\nours,great\n")
-    with pytest.raises(HoldfastError, match=r"row 2.*reasonable"):
-        main(["curate", "data", "--labels", str(labels)])

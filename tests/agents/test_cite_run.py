@@ -403,7 +403,6 @@ def test_nothing_in_a_file_gives_the_terminal_orders(tmp_path, capsys):
         ["score", str(out), str(out)],
         ["show", str(out), "mini-01", "--full"],
         ["compare", str(out), str(out)],
-        ["curate", "data", "--data", str(data)],
         ["curate", "ambiguity", str(data), "--list"],
     ):
         main(command)
