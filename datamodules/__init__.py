@@ -6,11 +6,9 @@ from .ccc import CCC, find_path
 from .cifar import CIFARC
 from .cinc import CIN3DCC, CINC, CINCHoldout
 from .concatenation import Clean, Corrupted
-from .correlated import CorrelatedLabels
-from .imbalanced import ClassImbalance
-from .mixed import MixedDomains
+from .domain_order import MixedDomains, Recurring
+from .label_shift import ClassImbalance, CorrelatedLabels
 from .omitting import Omitting
-from .recurring import Recurring
 from .sets import ImageSet
 from .sources.cifar_files import CIFAR
 from .sources.digits import Digits

@@ -200,8 +200,5 @@ class CCC(Stream):
         start = number * self.speed
         return Segment(corruptions_in(self.source.sample(start).info), start, self.speed)
 
-    def applied(self, number: int) -> Corruptions:
-        return () if self.precorrupted else super().applied(number)
-
     def source_index(self, index: Tensor, number: int) -> Tensor:
         return index if self.precorrupted else super().source_index(index, number)

@@ -86,9 +86,6 @@ class Concatenation(Stream):
     def source_of(self, number: int) -> ImageSource:
         return self.parts[number % len(self.parts)].source
 
-    def applied(self, number: int) -> Corruptions:
-        return () if self.precorrupted else super().applied(number)
-
 
 class Clean(Concatenation):
     """The clean images of a source, each once: for source accuracy, temperature scaling and replay.

@@ -15,19 +15,18 @@ from .. import HoldfastError, in_range
 from ..batch import Batch
 from .counter import permuted
 from .stream import Corruptions, Stream
-from .wrapper import MIXED, StreamWrapper
+from .wrapper import MIXED, SegmentWrapper
 
 
 class Chosen(NamedTuple):
     """Which images remain, and the network's mean entropy on them and on the omitted ones."""
 
     positions: Tensor  # int64 [n], in the other stream
-    facts: dict[
-        str, Any
-    ]  # numbers of images, mean entropies in nats, and a digest of the positions
+    # Numbers of images, mean entropies in nats, and a digest of the positions.
+    facts: dict[str, Any]
 
 
-class Omitting(StreamWrapper):
+class Omitting(SegmentWrapper):
     """Repeats another stream's images without those that are easy for a network (thesis, §3.2).
 
     The network sees the first `pool` images of the other stream once. Images are omitted if their label is
@@ -48,8 +47,6 @@ class Omitting(StreamWrapper):
     Raises:
         HoldfastError: if no image is left, or images are to be left out without a network.
     """
-
-    segment, segment_at = Stream.segment, Stream.segment_at
 
     def __init__(
         self,
@@ -97,8 +94,7 @@ class Omitting(StreamWrapper):
             return Chosen(torch.arange(self.pool) + self.stream.start, {"left": self.pool})
         device = torch.device("cpu") if self.trainer is None else self.trainer.strategy.root_device
         self.network.to(device)
-        begin = self.stream.start
-        batches = torch.arange(begin, begin + self.pool).split(self.batch_size)
+        batches = (torch.arange(self.pool) + self.stream.start).split(self.batch_size)
         parts = [self.judged(self.stream.batch(index), device) for index in batches]
         self.network.cpu()
         positions, ranks, entropies = (torch.cat(values) for values in zip(*parts, strict=True))
@@ -143,11 +139,9 @@ class Omitting(StreamWrapper):
         names = {segment.corruptions for segment in inside}
         yield from repeat((names.pop() if len(names) == 1 else MIXED, len(self.chosen.positions)))
 
-    def positions(self, index: Tensor) -> Tensor:
-        """Positions in the other stream of the images at these positions [B]."""
+    def within(self, number: int, place: Tensor) -> Tensor:
         kept = self.chosen.positions
-        epoch, place = index // len(kept), index % len(kept)
-        return kept[permuted(place, len(kept), self.seed, epoch)]
+        return kept[permuted(place, len(kept), self.seed, number)]
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "network": None}

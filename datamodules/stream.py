@@ -3,7 +3,7 @@
 import warnings
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -123,7 +123,7 @@ class Stream(LightningDataModule, ABC):
 
     def applied(self, number: int) -> Corruptions:
         """The corruptions to apply to a segment's images; none if the images are already corrupted."""
-        return self.segment(number).corruptions
+        return () if self.precorrupted else self.segment(number).corruptions
 
     def source_index(self, index: Tensor, number: int) -> Tensor:
         """The source images that the positions [B] of a segment show, in a new order in each segment."""
@@ -154,6 +154,12 @@ class Stream(LightningDataModule, ABC):
         """The numbers [B] of the segments that hold the positions [B]."""
         return torch.tensor([self.segment_at(i) for i in index.tolist()], dtype=torch.int64)
 
+    def positions_of(self, number: int) -> Tensor:
+        """The positions [N] of a segment, as far as the stream goes."""
+        segment = self.segment(number)
+        end = segment.end if self.images is None else min(segment.end, self.images)
+        return torch.arange(segment.start, end)
+
     # ---- batches ----------------------------------------------------------------------------------
 
     def batch(self, index: Tensor) -> Batch:
@@ -167,15 +173,11 @@ class Stream(LightningDataModule, ABC):
         """
         numbers = self.segments_at(index)
         seeds = mix(mix(self.seed, index), 0)
-        images = labels = None
-        for source, rows, source_index in self.located(index, numbers):
-            source_images, source_labels = source.load(source_index, seeds[rows])
-            if images is None or labels is None:
-                images = source_images.new_empty(len(index), *source_images.shape[1:])
-                labels = source_labels.new_empty(len(index), *source_labels.shape[1:])
-            images[rows], labels[rows] = source_images, source_labels
-        assert images is not None
-        assert labels is not None
+        loaded = [
+            (rows, source.load(source_index, seeds[rows]))
+            for source, rows, source_index in self.located(index, numbers)
+        ]
+        images, labels = (put_together((rows, part[k]) for rows, part in loaded) for k in (0, 1))
         rows = labels.view(len(index), -1)
         kept = rows[:, 0] != UNREAD
         if (strange := rows[kept] < -1).any():
@@ -189,27 +191,19 @@ class Stream(LightningDataModule, ABC):
         self, index: Tensor, numbers: Tensor
     ) -> Iterator[tuple[ImageSource, Tensor, Tensor]]:
         """Each source that the positions [B] in the segments [B] need, with its rows and indices."""
-        source_index = torch.empty_like(index)
+        source_index, which = torch.empty_like(index), torch.empty_like(index)
         sources: list[ImageSource] = []
-        which = torch.empty_like(index)
-        for number in numbers.unique().tolist():
-            rows, source = numbers == number, self.source_of(number)
+        for number, rows in groups(numbers):
             source_index[rows] = self.source_index(index[rows], number)
-            sources += [] if source in sources else [source]
+            sources += [] if (source := self.source_of(number)) in sources else [source]
             which[rows] = sources.index(source)
-        for number, source in enumerate(sources):
-            rows = which == number
-            yield source, rows, source_index[rows]
+        for number, rows in groups(which):
+            yield sources[number], rows, source_index[rows]
 
     def labels(self, index: Tensor) -> Tensor:
         """Labels int64 [B] or [B,K] at the positions [B], without decoding images where possible."""
-        labels = None
-        for source, rows, source_index in self.located(index, self.segments_at(index)):
-            own = source.labels_of(source_index)
-            labels = own.new_empty(len(index), *own.shape[1:]) if labels is None else labels
-            labels[rows] = own
-        assert labels is not None
-        return labels
+        located = self.located(index, self.segments_at(index))
+        return put_together((rows, source.labels_of(i)) for source, rows, i in located)
 
     def corrupted(self, batch: Batch) -> Batch:
         """A clean batch with its corruptions, on the device of its images: float32 in [0,1].
@@ -218,8 +212,8 @@ class Stream(LightningDataModule, ABC):
         """
         images, labels, index, numbers = batch
         seeds = mix(self.seed, index)
-        for number in numbers.unique().tolist():
-            rows = (numbers == number).nonzero().squeeze(1)
+        for number, which in groups(numbers):
+            rows = which.nonzero().squeeze(1)
             device_rows = rows.to(images.device)
             for slot, (name, severity) in enumerate(self.applied(number), start=1):
                 images[device_rows] = corrupt(
@@ -270,3 +264,18 @@ class Stream(LightningDataModule, ABC):
     def teardown(self, stage: str) -> None:
         if self.skipped:
             rank_zero_warn(f"{self.skipped} images could not be read and were skipped.")
+
+
+def groups(numbers: Tensor) -> Iterator[tuple[int, Tensor]]:
+    """Each number that occurs in numbers [B], in ascending order, with its rows, bool [B]."""
+    return ((number, numbers == number) for number in numbers.unique().tolist())
+
+
+def put_together(parts: Iterable[tuple[Tensor, Tensor]]) -> Tensor:
+    """One tensor [B,...] from parts: their rows, bool [B], and the values there [N,...]."""
+    whole = None
+    for rows, values in parts:
+        whole = values.new_empty(len(rows), *values.shape[1:]) if whole is None else whole
+        whole[rows] = values
+    assert whole is not None
+    return whole

@@ -7,19 +7,20 @@ from torch import Tensor
 
 from .. import HoldfastError
 from ..batch import Batch
-from .stream import Corruptions, Segment, Stream
+from .stream import Corruptions, Segment, Stream, groups, put_together
 
 MIXED: Corruptions = (("mixed", 0.0),)  # of a segment whose images have different corruptions
+KEPT = 32  # orders in memory; a batch of mixed domains needs one of each segment
 
 
 class StreamWrapper(Stream):
-    """Shows another stream's samples in another order; subclasses override `positions`.
+    """Shows another stream's samples in another order; subclasses override one of three methods.
 
-    Sample i is the other stream's sample at `positions(i)`, pixel for pixel. A wrapper that
-    reorders images but leaves the corruptions in place also overrides `corruption_positions`; a
-    wrapper with its own segments overrides `segments` and restores `Stream`'s `segment` and
-    `segment_at`. Both
-    maps must be pure functions of the position, so that resuming, workers and ranks need nothing else.
+    Sample i is the other stream's sample at `positions(i)`, pixel for pixel. Override `positions`,
+    or `within`, its part in one segment, or `find_order`, a whole segment at once. All must be pure
+    functions of the position, so that resuming, workers and ranks need nothing else. A wrapper that
+    reorders images but leaves the corruptions in place also overrides `corruption_positions`; one
+    with its own segments is a `SegmentWrapper`.
 
     Args:
         stream: the other stream.
@@ -30,6 +31,8 @@ class StreamWrapper(Stream):
         on_device: corrupt on the Trainer's device.
         start: the position to begin at.
     """
+
+    facts: tuple[str, ...] = ("seed",)  # the attributes that determine the order
 
     def __init__(
         self,
@@ -53,23 +56,30 @@ class StreamWrapper(Stream):
             start=start,
         )
         self.stream, self.precorrupted = stream, stream.precorrupted
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """The identity of this wrapper's order, for a run's provenance."""
-        return {"seed": self.seed}
+        self._orders: dict[int, Tensor] = {}
 
     @property
     def identity(self) -> dict[str, Any]:
         inner = self.stream.identity
-        own = {"wrapper": type(self).__name__, **self.arguments}
+        own = {"wrapper": type(self).__name__, **{name: getattr(self, name) for name in self.facts}}
         return {**inner, "images": self.images, "wrappers": [*inner.get("wrappers", []), own]}
 
     # ---- what a wrapper changes -------------------------------------------------------------------
 
     def positions(self, index: Tensor) -> Tensor:
         """Positions in the other stream of the samples at the positions `index` [B]."""
-        return index
+        return put_together(
+            (rows, self.within(number, index[rows] - self.segment(number).start))
+            for number, rows in groups(self.segments_at(index))
+        )
+
+    def within(self, number: int, place: Tensor) -> Tensor:
+        """Positions in the other stream of the samples at the places [B] of a segment, from 0 on."""
+        return self.order(number)[place]
+
+    def find_order(self, number: int) -> Tensor:
+        """Positions [N] in the other stream of all samples of a segment, in their order."""
+        return self.stream.positions_of(number)
 
     def corruption_positions(self, index: Tensor) -> Tensor:
         """Positions [B] in the other stream of the corruptions to apply; default: `positions(index)`."""
@@ -86,6 +96,27 @@ class StreamWrapper(Stream):
 
     # ---- the other stream's samples ---------------------------------------------------------------
 
+    def order(self, number: int) -> Tensor:
+        """What `find_order` finds; the orders used last stay in memory."""
+        if number not in self._orders:
+            self._orders = dict(list(self._orders.items())[1 - KEPT :])
+            self._orders[number] = self.find_order(number)
+        return self._orders[number]
+
+    def known_labels(self, positions: Tensor) -> Tensor:
+        """The labels [N] at positions [N] of the other stream; of several correct ones, the first.
+
+        Raises HoldfastError if a label is unknown.
+        """
+        labels = self.stream.labels(positions).view(len(positions), -1)[:, 0]
+        if (labels < 0).any():
+            name = type(self).__name__
+            raise HoldfastError(
+                f"{self.source!r} has images without labels, which {name} cannot order by class. "
+                f"Pass a labelled source, or leave {name} out."
+            )
+        return labels
+
     def labels(self, index: Tensor) -> Tensor:
         return self.stream.labels(self.positions(index))
 
@@ -101,6 +132,15 @@ class StreamWrapper(Stream):
         positions = self.corruption_positions(batch.index)
         inner = batch._replace(index=positions, segment=self.stream.segments_at(positions))
         return self.stream.corrupted(inner)._replace(index=batch.index, segment=batch.segment)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_orders": {}}
+
+
+class SegmentWrapper(StreamWrapper):
+    """A wrapper with its own segments; subclasses override `segments`."""
+
+    segment, segment_at = Stream.segment, Stream.segment_at
 
 
 def length_of(stream: Stream, wrapper: str) -> int:

@@ -30,7 +30,7 @@ from holdfast.datamodules import (
     Recurring,
     Stream,
 )
-from holdfast.datamodules.correlated import correlated_order
+from holdfast.datamodules.label_shift import correlated_order
 from holdfast.datamodules.sources.imagenet_folder import AnyOf
 from holdfast.methods import BNAdapt
 

@@ -1,5 +1,7 @@
-"""Streams whose labels are correlated in time: Dirichlet-distributed, or sorted by class."""
+"""Streams whose labels are correlated in time, or in which some classes are rare."""
 
+from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -8,8 +10,8 @@ from torch import Tensor
 
 from .. import HoldfastError, in_range
 from .counter import mix
-from .stream import Stream
-from .wrapper import StreamWrapper
+from .stream import Corruptions, Stream, groups, put_together
+from .wrapper import SegmentWrapper, StreamWrapper
 
 
 class CorrelatedLabels(StreamWrapper):
@@ -34,6 +36,8 @@ class CorrelatedLabels(StreamWrapper):
             segments.
     """
 
+    facts = ("seed", "delta", "window")
+
     def __init__(
         self, stream: Stream, delta: float = 0.1, window: int | None = None, **kwargs: Any
     ) -> None:
@@ -46,53 +50,77 @@ class CorrelatedLabels(StreamWrapper):
             )
         super().__init__(stream, stream.images, **kwargs)
         self.delta, self.window = delta, window
-        self._orders: dict[int, Tensor] = {}
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        return {**super().arguments, "delta": self.delta, "window": self.window}
 
     def positions(self, index: Tensor) -> Tensor:
-        windows = self.segments_at(index) if self.window is None else index // self.window
-        result = torch.empty_like(index)
-        for number in windows.unique().tolist():
-            rows = windows == number
-            result[rows] = self.order(number)[index[rows] - self.bounds(number)[0]]
-        return result
+        if self.window is None:
+            return super().positions(index)
+        return put_together(
+            (rows, self.order(number)[index[rows] - number * self.window])
+            for number, rows in groups(index // self.window)
+        )
 
     def corruption_positions(self, index: Tensor) -> Tensor:
         return index if self.window is not None else self.positions(index)
 
-    def bounds(self, number: int) -> tuple[int, int]:
-        """The first position of a window, and the position after its last one."""
+    def find_order(self, number: int) -> Tensor:
+        """Positions [N] in the other stream of the samples of a window, or of a segment."""
         if self.window is None:
-            start, end = self.segment(number).start, self.segment(number).end
+            positions = self.stream.positions_of(number)
         else:
-            start, end = number * self.window, (number + 1) * self.window
-        return start, end if self.images is None else min(end, self.images)
+            end = (number + 1) * self.window
+            end = end if self.images is None else min(end, self.images)
+            positions = torch.arange(number * self.window, end)
+        labels, seed = self.known_labels(positions), int(mix(self.seed, number)) % 2**32
+        return positions[torch.from_numpy(correlated_order(labels.numpy(), self.delta, seed))]
 
-    def order(self, number: int) -> Tensor:
-        """Positions [N] in the other stream of a window's images, in the order in which they are shown.
 
-        Raises HoldfastError if a label is unknown.
-        """
-        if number not in self._orders:
-            positions = torch.arange(*self.bounds(number))
-            labels = self.stream.labels(positions).view(len(positions), -1)[:, 0]
-            if (labels < 0).any():
-                raise HoldfastError(
-                    f"{self.source!r} has images without labels, so their order by class is not known. "
-                    "Pass a labelled source, or leave CorrelatedLabels out."
-                )
-            seed = int(mix(self.seed, number)) % 2**32
-            chosen = correlated_order(labels.numpy(), self.delta, seed)
-            # One window is in use at a time, or two where a batch spans both.
-            self._orders = {n: o for n, o in self._orders.items() if n == number - 1}
-            self._orders[number] = positions[torch.from_numpy(chosen)]
-        return self._orders[number]
+class ClassImbalance(SegmentWrapper):
+    """Another stream with a long-tailed class distribution: images of rarer classes are left out.
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_orders": {}}
+    In every segment the class of rank r = 0 ... C-1 keeps the share ratio^(-r / (C-1)) of its images, at
+    least one. The ranks are drawn once from the seed.
+
+    Args:
+        stream: the other stream; its source must know the labels.
+        ratio: frequency of the most common class over that of the rarest, at least 1.
+        **kwargs: see `StreamWrapper`.
+    """
+
+    facts = ("seed", "ratio")
+
+    def __init__(self, stream: Stream, ratio: float = 10.0, **kwargs: Any) -> None:
+        in_range(1, ratio=ratio)
+        super().__init__(stream, None, **kwargs)
+        self.ratio = ratio
+        if stream.images is not None:
+            self.images = sum(count for _, count in self.segments())
+
+    def segments(self) -> Iterator[tuple[Corruptions, int]]:
+        end = self.stream.images
+        for number in count():
+            try:
+                segment = self.stream.segment(number)
+            except IndexError:
+                return
+            if end is not None and segment.start >= end:
+                return
+            yield segment.corruptions, len(self.order(number))
+
+    def find_order(self, number: int) -> Tensor:
+        """Positions [N] in the other stream of the remaining images of a segment."""
+        positions = self.stream.positions_of(number)
+        return positions[self.left(self.known_labels(positions))]
+
+    def left(self, labels: Tensor) -> Tensor:
+        """Which images of a segment remain: int64 [N] labels -> bool [N]; the first ones of each class."""
+        classes = max(int(getattr(self.source, "classes", 0)), int(labels.max()) + 1)
+        ranks = mix(self.seed, 1, torch.arange(classes)).argsort().argsort()
+        share = self.ratio ** (-ranks / max(classes - 1, 1))
+        number = labels.bincount(minlength=classes)
+        order = labels.argsort(stable=True)
+        place = torch.empty_like(labels)  # of each image among those of its class
+        place[order] = torch.arange(len(labels)) - (number.cumsum(0) - number)[labels[order]]
+        return place < (number * share).round().clamp(min=1)[labels]
 
 
 def correlated_order(groups: np.ndarray, delta: float, seed: int) -> np.ndarray:
