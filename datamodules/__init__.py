@@ -10,12 +10,10 @@ from .domain_order import MixedDomains, Recurring
 from .label_shift import ClassImbalance, CorrelatedLabels
 from .omitting import Omitting
 from .sets import ImageSet
-from .sources.cifar_files import CIFAR
-from .sources.digits import Digits
-from .sources.folder import DatasetSource, ImageFolder
+from .sources.arrays import CIFAR, Digits
+from .sources.folder import DatasetSource, ImageFolder, ImageNet
 from .sources.glyphs import Glyphs
 from .sources.image_source import ImageSource
-from .sources.imagenet_folder import ImageNet
 from .sources.shards import Shards
 from .stream import Segment, Stream
 from .wrapper import StreamWrapper

@@ -1,8 +1,10 @@
 """The accuracy of a source model under each pair of corruptions, from which CCC's paths are computed."""
 
 import json
+import pickle
 import re
 from collections.abc import Iterable
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import ZipFile
@@ -11,11 +13,16 @@ import numpy as np
 
 from .. import HoldfastError
 from ..files import reason, whole_file
+from .corruptions import CORRUPTIONS, SHORT
 
 STEP, LEVELS = 0.25, 21  # severities 0, 0.25, ..., 5 of both corruptions
 COARSE = 5  # every fifth of these is measured where only the paths of one difficulty are needed
-MOST = 2**26  # bytes of a calibration; one of 19 corruptions has less than one million
+MOST = 2**26  # bytes of a file; a calibration of 19 corruptions has less than one million
 ASSETS = Path(__file__).parent / "assets"
+ORIGIN = (
+    "https://nc.mlcloud.uni-tuebingen.de/index.php/s/izTMnXkaHoNBZT4/download/"
+    "ccc_accuracy_matrix.pickle"
+)
 
 
 class Calibration(NamedTuple):
@@ -46,18 +53,10 @@ class Calibration(NamedTuple):
             with np.load(path) as file:
                 names = tuple(str(name) for name in file["names"])
                 found = cls(names, file["accuracy"], json.loads(str(file["provenance"])))
-            shape, kind = (len(names), len(names), LEVELS, LEVELS), found.accuracy.dtype.kind
-            if (
-                kind != "f"
-                or found.accuracy.shape != shape
-                or not isinstance(found.provenance, dict)
-            ):
-                raise ValueError(
-                    f"it is not a table of {len(names)} x {len(names)} x 21 x 21 numbers"
-                )
-            if found.near is not None and not 0 <= found.near <= 100:
-                raise ValueError("the accuracy near which it was measured is not a percentage")
-            if ((found.accuracy < 0) | (found.accuracy > 100)).any():
+            n, near = len(names), found.provenance.get("near")
+            if found.accuracy.dtype.kind != "f" or found.accuracy.shape != (n, n, LEVELS, LEVELS):
+                raise ValueError(f"it is not a table of {n} x {n} x 21 x 21 numbers")
+            if not in_percent(found.accuracy) or not in_percent(np.float64(near or 0)):
                 raise ValueError("its accuracies are not 0 to 100 percent")
             return found
         except Exception as error:  # a damaged file makes the readers raise many kinds
@@ -65,6 +64,40 @@ class Calibration(NamedTuple):
                 f"{path} cannot be read as a calibration ({reason(error)}). Remove it and measure "
                 "it again, or convert CCC's published file with `holdfast calibrate --official`."
             ) from error
+
+    @classmethod
+    def load_official(cls, path: Path) -> "Calibration":
+        """Convert CCC's published pickle: {"n1_<a>_n2_<b>": [21,21] percent} of the ordered pairs.
+
+        Raises HoldfastError if the file asks for anything but arrays, or is not of this form.
+        """
+        accuracy = np.full((len(CORRUPTIONS),) * 2 + (LEVELS,) * 2, np.nan, dtype=np.float32)
+        pairs = list(product(enumerate(SHORT.get(name, name) for name in CORRUPTIONS), repeat=2))
+        try:
+            if path.stat().st_size > MOST:
+                raise ValueError(f"it has more than {MOST:,} bytes")
+            with path.open("rb") as file:
+                matrices = ArrayUnpickler(file).load()
+            for (a, first), (b, second) in pairs:
+                if (key := f"n1_{first}_n2_{second}") in matrices:
+                    matrix = np.asarray(matrices[key], np.float64)
+                    if matrix.shape != (LEVELS, LEVELS) or not in_percent(matrix):
+                        raise ValueError(f"{key} is not 21 x 21 percentages")
+                    accuracy[a, b] = matrix
+            if np.isnan(accuracy).all():
+                raise ValueError("it has no key like n1_gaussian_noise_n2_fog")
+        except Exception as error:  # a damaged pickle makes the reader raise many kinds
+            raise HoldfastError(
+                f"{path} is not a pickle of arrays ({reason(error)}). Download it from {ORIGIN}."
+            ) from error
+        provenance = {
+            "backbone": "torchvision/resnet50.IMAGENET1K_V1",
+            "source": "5,000 images of ImageNet's validation set",
+            "origin": ORIGIN,
+            "table": "imagenet",
+            "size": 224,
+        }
+        return cls(CORRUPTIONS, accuracy, provenance)
 
     def save(self, path: Path) -> None:
         """Write the file atomically, and its folder."""
@@ -138,6 +171,22 @@ class Calibration(NamedTuple):
         pair = self.accuracy[self.names.index(first), self.names.index(second)]
         if any(np.isnan(pair[i, j]) for i, j in path):
             raise not_finished(first, second)
+
+
+class ArrayUnpickler(pickle.Unpickler):
+    """Reads arrays of numbers; a file from the internet may call nothing else."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        numpy = ("_reconstruct", "_frombuffer", "ndarray", "dtype")
+        known = module.partition(".")[0] == "numpy" and name in numpy
+        if known or (module, name) == ("_codecs", "encode"):
+            return super().find_class(module.replace("numpy.core", "numpy._core"), name)
+        raise ValueError(f"it asks for {module}.{name}")
+
+
+def in_percent(accuracy: np.ndarray) -> bool:
+    """Whether all numbers lie in [0,100]; NaN, not measured, counts as such."""
+    return not ((accuracy < 0) | (accuracy > 100)).any()
 
 
 def not_finished(first: str, second: str) -> HoldfastError:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from .. import HoldfastError
 from .concatenation import Concatenation, Part
 from .corruptions import CORRUPTIONS
-from .sources.cifar_files import ORIGIN, CorruptedArray
+from .sources.arrays import ORIGIN, CorruptedArray
 
 
 class CIFARC(Concatenation):

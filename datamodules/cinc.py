@@ -8,9 +8,8 @@ from typing import Any
 from .. import HoldfastError
 from ..imagenet import CORRUPTIONS, EXTRA, FAMILIES
 from .concatenation import Concatenation, Part
-from .sources.folder import Broken
+from .sources.folder import Broken, ImageNet
 from .sources.image_source import ImageSource
-from .sources.imagenet_folder import ImageNet
 
 # CoTTA's ten orders (Wang et al. 2022), positions in CORRUPTIONS
 COTTA = (

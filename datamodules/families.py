@@ -17,12 +17,13 @@ class Family(NamedTuple):
     """The layout of a family's folder: SET/.../CLASS/IMAGE, and its number of sets."""
 
     sets: int
-    folders: Literal["synsets", "numbers", "several", "mapping", "outside", "own"]  # of the classes
+    folders: Literal["synsets", "numbers", "mapping", "outside"]  # of the classes
     origin: str
     border: int = 0  # pixels around each image that do not belong to it
     parts: tuple[str, ...] = ()  # its sets, where its folder has others besides
 
 
+EXAMPLES = {"synsets": "n01440764", "numbers": "0", "mapping": "CLASS", "outside": "CLASS"}
 FAMILIES = {
     "imagenet-c": Family(75, "synsets", "https://zenodo.org/records/2235448"),
     # 64 pixels, 200 of ImageNet's classes: give size=64.
@@ -41,7 +42,7 @@ FAMILIES = {
     "imagenet-d109": Family(6, "mapping", "https://ai.bu.edu/M3SDA"),
     # 126 classes of DomainNet, numbered as in the official lists: for a network with as many logits.
     "domainnet-126": Family(
-        4, "own", "https://ai.bu.edu/M3SDA", parts=("clipart", "painting", "real", "sketch")
+        4, "mapping", "https://ai.bu.edu/M3SDA", parts=("clipart", "painting", "real", "sketch")
     ),
     "stylized": Family(1, "synsets", "https://github.com/rgeirhos/Stylized-ImageNet"),
     # 113 of its 313 folders; each image has a red frame of one pixel, official loaders cut two.
@@ -49,7 +50,7 @@ FAMILIES = {
     # Classes that ImageNet lacks, so every prediction is wrong: the folder NINCO_OOD_classes.
     "ninco": Family(1, "outside", "https://zenodo.org/records/8013288"),
     # Published without folders: save an image with labels 0 and 391 as 0_391/NAME.png.
-    "imagenet-hard": Family(1, "several", "https://huggingface.co/datasets/taesiri/imagenet-hard"),
+    "imagenet-hard": Family(1, "numbers", "https://huggingface.co/datasets/taesiri/imagenet-hard"),
     "cartoon-drawing": Family(2, "synsets", "https://zenodo.org/records/6801109"),
     "bg-challenge": Family(8, "mapping", "https://github.com/MadryLab/backgrounds_challenge"),
     "imagenet-patch": Family(10, "synsets", "https://zenodo.org/records/6568778"),
@@ -60,55 +61,39 @@ FAMILIES = {
     ),
 }
 
-EXAMPLES = {
-    "synsets": "n01440764",
-    "numbers": "0",
-    "several": "0_391",
-    "mapping": "CLASS",
-    "outside": "CLASS",
-    "own": "CLASS",
-}
-
 
 def class_numbers(name: str, mapping: str | None) -> ClassNumbers:
     """The classes of a family's class folders; `mapping` is a JSON file that replaces the embedded one."""
-    family = FAMILIES[name]
-    if mapping is not None or family.folders == "mapping":
+    kind, classes = FAMILIES[name].folders, synsets()
+    if mapping is not None or kind == "mapping":
         return from_mapping(name, mapping)
-    if family.folders == "own":
-        names = json.loads((ASSETS / f"classes-{name}.json").read_text())
-        return {folder: [number] for number, folder in enumerate(names)}.get
-    meanings: dict[str, ClassNumbers] = {
-        "synsets": lambda folder: [synsets()[folder]] if folder in synsets() else None,
-        "numbers": lambda folder: parse_numbers(folder) if "_" not in folder else None,
-        "several": parse_numbers,
-        "outside": lambda folder: [len(synsets())],
-    }
-    return meanings[family.folders]
+    if kind == "outside":
+        return lambda folder: [len(classes)]
+    if kind == "synsets":
+        return lambda folder: [classes[folder]] if folder in classes else None
 
+    def numbers(folder: str) -> list[int] | None:  # '0_391' means [0, 391]
+        words = folder.split("_")
+        valid = all(word.isdecimal() and int(word) < len(classes) for word in words)
+        return [int(word) for word in words] if valid else None
 
-def parse_numbers(folder: str) -> list[int] | None:
-    """'0_391' as [0, 391]."""
-    words = folder.split("_")
-    valid = all(word.isdecimal() and int(word) < len(synsets()) for word in words)
-    return [int(word) for word in words] if valid else None
+    return numbers
 
 
 def from_mapping(name: str, mapping: str | None) -> ClassNumbers:
     """The embedded mapping of a family, or a JSON file: {CLASS FOLDER: [synsets]}, or in_to_in9.json.
 
-    The latter is {class number: number with which its folder's name begins, or -1}. ImageNet-D's
-    mapping is that of Rusak et al. 2022 (bethgelab/robustness, examples/imagenet_d), ObjectNet's the
-    one that comes with it (mappings/objectnet_to_imagenet_1k.json).
+    The latter is {class number: number with which its folder's name begins, or -1}; a list contains
+    the class folders of a family with its own classes. ImageNet-D's mapping is that of Rusak et al.
+    2022 (bethgelab/robustness, examples/imagenet_d), ObjectNet's the one that comes with it
+    (mappings/objectnet_to_imagenet_1k.json).
 
     Raises HoldfastError if it is no such mapping.
     """
-    embedded = ASSETS / f"classes-{name}.json"
-    path = embedded if mapping is None else Path(mapping)
+    path = ASSETS / f"classes-{name}.json" if mapping is None else Path(mapping)
     wanted = '{"CLASS FOLDER": ["n01440764", ...], ...}'
     if not path.is_file():
-        origin = FAMILIES[name].origin
-        hint = f"in_to_in9.json from {origin}" if name == "bg-challenge" else wanted
+        hint = f"in_to_in9.json from {FAMILIES[name].origin}" if name == "bg-challenge" else wanted
         place = "" if mapping is None else f", and there is no file {mapping}"
         raise HoldfastError(
             f"The class folders of {name} are not named by synset{place}. Pass mapping=FILE, a "
@@ -116,18 +101,17 @@ def from_mapping(name: str, mapping: str | None) -> ClassNumbers:
         )
     try:
         table = json.loads(path.read_text())
-        if all(isinstance(number, int) for number in table.values()):
-            return lambda folder: classes_of_group(folder, table)
-        classes = {folder: [synsets()[s] for s in group] for folder, group in table.items()}
+        if isinstance(table, list):
+            table = {folder: [number] for number, folder in enumerate(table)}
+        elif all(isinstance(group, int) for group in table.values()):
+            groups: dict[str, list[int]] = {}
+            for number, group in table.items():
+                groups.setdefault(f"{group:02}", []).append(int(number))
+            return lambda folder: groups.get(folder.partition("_")[0])
+        else:
+            table = {folder: [synsets()[s] for s in group] for folder, group in table.items()}
     except (ValueError, AttributeError, TypeError, KeyError) as error:
         raise HoldfastError(
             f"{path} is not a mapping of class folders, {wanted} ({type(error).__name__}: {error})."
         ) from None
-    return classes.get
-
-
-def classes_of_group(folder: str, groups: dict[str, int]) -> list[int] | None:
-    """The classes whose group is the number before the underscore, as in '02_wheeled vehicle'."""
-    number = folder.partition("_")[0]
-    found = [int(c) for c, group in groups.items() if number.isdecimal() and group == int(number)]
-    return found or None
+    return table.get

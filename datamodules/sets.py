@@ -4,11 +4,12 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Literal
 
+from torchvision.datasets.folder import IMG_EXTENSIONS
+
 from .. import HoldfastError
 from .concatenation import Concatenation, Part
 from .families import EXAMPLES, FAMILIES, ClassNumbers, class_numbers
-from .sources.folder import EXTENSIONS, Broken, Crop
-from .sources.imagenet_folder import AnyOf
+from .sources.folder import Broken, Crop, ImageFolder, class_folders
 
 DEPTH = 4  # folders between the root and the class folders, at most
 
@@ -52,25 +53,38 @@ class ImageSet(Concatenation):
             raise HoldfastError(
                 f"labels='folders' needs class folders named by synset. Leave it out for {name}."
             )
-        numbers_of = class_numbers(name, mapping)
-        parts = parts or list(FAMILIES[name].parts) or None
-        places = select_sets(name, Path(folder), find_sets(Path(folder), numbers_of), parts)
-        groups = class_groups(name, [Path(folder, place) for place in places], numbers_of)
+        numbers_of, root = class_numbers(name, mapping), Path(folder)
+        sets = sorted(place.relative_to(root).as_posix() for place in find_sets(root, numbers_of))
+        places = select_sets(name, root, sets, parts or list(FAMILIES[name].parts) or None)
+        classes = class_groups(name, [root / place for place in places], numbers_of)
         if labels == "folders":
-            groups = {name: [k] for k, name in enumerate(sorted(groups))}
+            classes = {folder: number for number, folder in enumerate(classes)}
         found = []
         for place in places:
-            source = AnyOf(
-                Path(folder, place), groups, size, crop, broken, border=FAMILIES[name].border
-            )
+            there = {c: classes[c] for c in class_folders(root / place) if c in classes}
+            source = ImageFolder(root / place, size, crop, broken, there)
+            source.classes, source.border = len(classes), FAMILIES[name].border
             found.append(Part((name_and_severity(name, place),), source, len(source)))
         super().__init__(found, precorrupted=True, table="imagenet", quality=None, **kwargs)
+
+
+def find_sets(root: Path, numbers_of: ClassNumbers, depth: int = DEPTH) -> list[Path]:
+    """The folders at or below the root that have class folders directly below them."""
+    below = [child for child in root.iterdir() if child.is_dir()] if root.is_dir() else []
+    if any(numbers_of(child.name) and has_images(child) for child in below):
+        return [root]
+    return [
+        found for child in below if depth > 1 for found in find_sets(child, numbers_of, depth - 1)
+    ]
+
+
+def has_images(folder: Path) -> bool:
+    return any(child.name.lower().endswith(IMG_EXTENSIONS) for child in folder.iterdir())
 
 
 def select_sets(name: str, root: Path, sets: list[str], parts: list[str] | None) -> list[str]:
     """The requested sets, in the order of `parts`. Raises HoldfastError if one is missing."""
     family = FAMILIES[name]
-    wanted = sets if parts is None else [s for part in parts for s in sets if fnmatch(s, part)]
     missing = [part for part in parts or () if not any(fnmatch(s, part) for s in sets)]
     if missing or (parts is None and len(sets) != family.sets):
         several = family.sets > 1
@@ -80,41 +94,26 @@ def select_sets(name: str, root: Path, sets: list[str], parts: list[str] | None)
             f"{root}/{'SET/' if several else ''}{EXAMPLES[family.folders]}/NAME.jpg "
             f"(from {family.origin}){'; name those you have with parts' if sets else ''}."
         )
-    return wanted
+    return sets if parts is None else [s for part in parts for s in sets if fnmatch(s, part)]
 
 
-def find_sets(root: Path, numbers_of: ClassNumbers) -> list[str]:
-    """Paths, relative to the root, of the folders that have class folders directly below them."""
-    found, level = [], [root] if root.is_dir() else []
-    for _ in range(DEPTH):
-        deeper = []
-        for folder in level:
-            below = [child for child in sorted(folder.iterdir()) if child.is_dir()]
-            if any(numbers_of(child.name) and has_images(child) for child in below):
-                found.append(folder.relative_to(root).as_posix())
-            else:
-                deeper += below
-        level = deeper
-    return sorted(found)
+def class_groups(
+    name: str, places: list[Path], numbers_of: ClassNumbers
+) -> dict[str, int | list[int]]:
+    """The class numbers that count under each class folder, padded with -1 where some have several.
 
-
-def has_images(folder: Path) -> bool:
-    return any(child.name.lower().endswith(EXTENSIONS) for child in folder.iterdir())
-
-
-def class_groups(name: str, places: list[Path], numbers_of: ClassNumbers) -> dict[str, list[int]]:
-    """The class numbers that count under each class folder; folders that a mapping lacks are left out.
-
-    Raises HoldfastError if a folder is not among the classes.
+    Folders that a mapping lacks are left out. Raises HoldfastError if another is not among the classes.
     """
     groups = {}
-    for folder in (child for place in places for child in place.iterdir() if child.is_dir()):
-        numbers = numbers_of(folder.name)
-        if numbers is None and FAMILIES[name].folders not in ("mapping", "own"):
-            raise HoldfastError(f"{folder} is not a class folder of {name}.")
-        if numbers is not None:
-            groups[folder.name] = numbers
-    return groups
+    for folder in sorted({folder for place in places for folder in class_folders(place)}):
+        if (numbers := numbers_of(folder)) is not None:
+            groups[folder] = numbers
+        elif FAMILIES[name].folders != "mapping":
+            raise HoldfastError(f"{folder} is not a class folder of {name}. Remove it.")
+    width = max(map(len, groups.values()))
+    if width == 1:
+        return {folder: numbers[0] for folder, numbers in groups.items()}
+    return {folder: numbers + [-1] * (width - len(numbers)) for folder, numbers in groups.items()}
 
 
 def name_and_severity(name: str, part: str) -> tuple[str, float]:

@@ -56,6 +56,7 @@ def test_wheel_occupies_one_name_only(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0].split("-")[0] for name in names} == {"holdfast"}
     for needed in (
+        "datamodules/corruptions/parameters.txt",
         "datamodules/sources/glyphs.txt",
         "benchmarks/configs/suites/demo.yaml",
         "py.typed",

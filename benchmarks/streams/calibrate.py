@@ -19,7 +19,6 @@ from ...datamodules.ccc import EASY, find_path, target_of
 from ...datamodules.corruptions import check, corrupt
 from ...datamodules.corruptions.parameters import TABLES
 from ...datamodules.counter import mix, permuted
-from ...datamodules.official import load_official
 from ...datamodules.sources.named import open_source
 from ...files import locked
 from ...methods.backbones import load_backbone, weights_hash
@@ -75,7 +74,7 @@ def main(argv: list[str]) -> int:
     elif args.out is None:
         raise HoldfastError("--out is missing. Pass the npz file to write, as in --out mine.npz.")
     elif args.merge or args.official:
-        found = merged(args.merge) if args.merge else load_official(args.official)
+        found = merged(args.merge) if args.merge else Calibration.load_official(args.official)
         with locked(args.out, wait=False):
             found.save(args.out)
         pairs, missing = len(found.names) * (len(found.names) - 1), found.unfinished()

@@ -25,7 +25,6 @@ from ...datamodules.sources.tar import (
     run_name,
     shard_name,
     shard_size,
-    verify,
     write_shard,
 )
 from ...files import jsonable, locked, read_json, write_json, written
@@ -53,15 +52,12 @@ def samples(stream: CCC, first: int, last: int) -> Iterator[Sample]:
 class ShardWriter(Dataset):
     """A dataset whose items write one shard each, so that the workers of a DataLoader share the work.
 
-    An existing shard is verified: it is rewritten if damaged, and refused if its first sample differs or,
-    with `verify`, any bit differs. An item is True if the shard was written, or the error.
+    An existing shard is rewritten if it is damaged, and refused if its first sample differs. An item is
+    True if the shard was written, or the error.
     """
 
-    def __init__(
-        self, stream: CCC, folder: Path, size: int, numbers: range, verify: bool = False
-    ) -> None:
+    def __init__(self, stream: CCC, folder: Path, size: int, numbers: range) -> None:
         self.stream, self.folder, self.size, self.numbers = stream, folder, size, numbers
-        self.verify = verify
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -82,15 +78,13 @@ class ShardWriter(Dataset):
                 raise HoldfastError(
                     f"{path} belongs to a different stream, source or version. Choose another --out."
                 )
-            if self.verify:
-                verify(path)
             return False
         write_shard(path, samples(self.stream, first, last))
         return True
 
     def is_complete(self, path: Path) -> bool:
         try:
-            return path.exists() and len(Shard(path)) == self.size
+            return path.exists() and bool(Shard(path, self.size))
         except HoldfastError:
             return False
 
@@ -115,12 +109,11 @@ def parser() -> argparse.ArgumentParser:
     add("--workers", type=int, default=1, help="number of processes (default: 1)")
     add("--shard", type=share, default=(0, 1), help="I/N: every N-th file, starting with I")
     add("--shard-images", type=int, default=SHARD, help="minimum images per file")
-    add("--verify", action="store_true", help="compare existing shards with their checksums")
     return parser
 
 
 def main(argv: list[str]) -> int:
-    """Write missing shards and verify existing ones."""
+    """Write missing and damaged shards."""
     args = parser().parse_args(argv)
     in_range(1, images=args.images, workers=args.workers, shard_images=args.shard_images)
     stream = CCC(
@@ -139,14 +132,14 @@ def main(argv: list[str]) -> int:
     note(folder / "provenance.json", {**stream.identity, "quality": QUALITY, "shard_images": size})
     share, shares = args.shard
     numbers = range(-(-args.images // size))[share::shares]
-    writer = ShardWriter(stream, folder, size, numbers, args.verify)
+    writer = ShardWriter(stream, folder, size, numbers)
     loader = DataLoader(writer, None, num_workers=args.workers if args.workers > 1 else 0)
     fresh = 0
     with tqdm(total=len(numbers) * size, desc="generate", unit="img", unit_scale=True) as bar:
         for was_missing in raise_refusals(iter(loader)):
             fresh += was_missing
             bar.update(size)
-    print(f"{folder}: {fresh} shards written, {len(numbers) - fresh} verified")
+    print(f"{folder}: {fresh} shards written, {len(numbers) - fresh} complete")
     return 0
 
 

@@ -17,19 +17,21 @@ from ...imagenet import CORRUPTIONS, EXTRA
 from . import blur, digital, noise, weather
 from .codec import jpeg
 from .image import to_bytes, truncate
-from .parameters import CIFAR, IMAGENET, Row, add_rows, parameters
+from .parameters import TABLES, Rows, add_rows, parameters
 from .random import Rng
 
-__all__ = ["ALIASES", "CORRUPTIONS", "EXTRA", "check", "corrupt", "jpeg", "register"]
+__all__ = ["ALIASES", "CORRUPTIONS", "EXTRA", "SHORT", "check", "corrupt", "jpeg", "register"]
 
 Function = TypeVar("Function", bound=Callable[..., Tensor])
 
 ALIASES = {"elastic": "elastic_transform", "jpeg": "jpeg_compression"}  # CCC's short names
+SHORT = {name: alias for alias, name in ALIASES.items()}
 
 # Whatever has parameters is a corruption: the function of that name.
 _FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     name: getattr(module, name)
-    for name in {**IMAGENET, **CIFAR}
+    for table in TABLES.values()
+    for name in table
     for module in (noise, blur, weather, digital)
     if hasattr(module, name)
 }
@@ -53,7 +55,7 @@ def corrupt(
 
     uint8 images come back as uint8, truncated as in CCC; float images in [0,1] come back clipped
     and unquantised (but `pixelate` and `jpeg_compression` work in 8 bits by nature). Severity 0
-    returns the images unchanged; fractional severities interpolate the table (`parameters.py`).
+    returns the images unchanged; fractional severities interpolate the table (`parameters.txt`).
     Severities and seeds are one number or [B]. Raises HoldfastError if they or the images have
     another form.
     """
@@ -89,7 +91,7 @@ def check(name: str, severity: float, table: str) -> None:
     parameters(_full_name(name), severity, table)
 
 
-def register(**tables: tuple[Row, ...]) -> Callable[[Function], Function]:
+def register(**tables: Rows) -> Callable[[Function], Function]:
     """Decorator that registers a custom corruption, with its parameters at severities 0 to 5 in one or
     more tables.
 

@@ -5,7 +5,6 @@ libjpeg. torch multiplies integers in float64, which is exact: its results depen
 neither on the batch nor on the device.
 """
 
-from collections.abc import Callable
 from functools import lru_cache
 
 import cv2
@@ -13,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .image import REPLICATE, opencv, pad
+from .image import REPLICATE, interleaved, opencv, pad
 
 # T.81, tables K.1 and K.2
 LUMINANCE = (
@@ -56,21 +55,13 @@ def jpeg(images: Tensor, quality: int) -> Tensor:
     if not opencv(images):
         return _transcode(images, quality)
 
-    def code(image: np.ndarray) -> np.ndarray:
+    def code(image: np.ndarray, _: int) -> np.ndarray:
         image = cv2.cvtColor(image, cv2.COLOR_RGB2BGR)
         data = cv2.imencode(".jpg", image, (cv2.IMWRITE_JPEG_QUALITY, quality))[1]
         image = cv2.imdecode(data, cv2.IMREAD_COLOR)  # type: ignore[assignment]
         return cv2.cvtColor(image, cv2.COLOR_BGR2RGB)
 
-    return each(code, images)
-
-
-def each(function: Callable[[np.ndarray], np.ndarray], images: Tensor) -> Tensor:
-    """Apply a function of an array [H,W,3] to every image of a uint8 batch on the CPU."""
-    out = torch.empty_like(images)
-    for planes, targets in zip(images.numpy(), out.numpy(), strict=True):
-        cv2.split(function(cv2.merge(tuple(planes))), tuple(targets))
-    return out
+    return interleaved(code, images)
 
 
 def _transcode(images: Tensor, quality: int) -> Tensor:

@@ -90,7 +90,7 @@ def warp(x: Tensor, inverse: Array, border: int = REPLICATE) -> Tensor:
     height, width = x.shape[-2:]
     if opencv(x):
         flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
-        return _interleaved(
+        return interleaved(
             lambda image, b: cv2.warpAffine(
                 image, inverse[b], (width, height), flags=flags, borderMode=border
             ),
@@ -117,7 +117,7 @@ def add_warps(x: Tensor, inverses: Array) -> Tensor:
                 cv2.add(total, warped, dst=total)
             return total
 
-        return _interleaved(add, x)
+        return interleaved(add, x)
     total = x.clone()
     for inverse in inverses:
         total += warp(x, inverse)
@@ -130,7 +130,7 @@ def displace(x: Tensor, dv: Tensor, du: Tensor, border: int = REFLECT) -> Tensor
     rows, columns = dv + v, du + u
     if opencv(x):
         maps = list(zip(columns.numpy(), rows.numpy(), strict=True))
-        return _interleaved(
+        return interleaved(
             lambda image, b: cv2.remap(image, *maps[b], cv2.INTER_LINEAR, borderMode=border), x
         )
     return _gather(x, rows, columns, border)
@@ -228,7 +228,7 @@ def _planes(function: Callable[[Array, Array], Array], x: Tensor) -> Tensor:
     return out
 
 
-def _interleaved(function: Callable[[Array, int], Array], x: Tensor) -> Tensor:
+def interleaved(function: Callable[[Array, int], Array], x: Tensor) -> Tensor:
     """Apply an OpenCV function (image [H,W,C], position in the batch) to every image."""
     out = torch.empty_like(x)
     for b, (planes, targets) in enumerate(zip(x.numpy(), out.numpy(), strict=True)):

@@ -1,10 +1,9 @@
-"""Images of torchvision-style data sets, and of folders of classes."""
+"""Images of torchvision-style data sets, of folders of classes, and of ImageNet's."""
 
 import math
 import os
 import warnings
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,17 +11,18 @@ import numpy as np
 import torch
 from PIL import Image, ImageOps
 from torch import Tensor
+from torchvision.datasets.folder import IMG_EXTENSIONS
 from torchvision.transforms import functional as TF
 
 from ... import HoldfastError, in_range
 from ...files import reason
+from ...imagenet import synsets
 from ..counter import uniforms
-from .image_source import UNREAD, ImageSource, Unreadable
+from .image_source import UNREAD, ImageSource
 
 Crop = Literal["random", "center"] | None
 Broken = Literal["refuse", "skip"]
 
-EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
 FORMATS = ("JPEG", "PNG", "BMP", "WEBP", "PPM", "TIFF", "GIF")  # Pillow gives EPS to Ghostscript
 ATTEMPTS = 10  # to find a random crop that fits, as in torchvision
 
@@ -37,8 +37,6 @@ class DatasetSource(ImageSource):
     mean/std normalisation.
     """
 
-    broken: Broken = "refuse"
-
     def __init__(
         self,
         dataset: Any,
@@ -51,29 +49,21 @@ class DatasetSource(ImageSource):
         if classes is None and not hasattr(dataset, "classes"):
             raise HoldfastError("The data set has no attribute `classes`. Pass classes=COUNT.")
         in_range(1, size=size)
-        self.dataset = dataset
-        self.size = size
-        self.crop = crop
+        self.dataset, self.size, self.crop = dataset, size, crop
         self.classes = len(dataset.classes) if classes is None else classes
 
     def __len__(self) -> int:
         return len(self.dataset)
 
     def load(self, index: Tensor, seed: Tensor) -> tuple[Tensor, Tensor]:
-        """index, seed: int64 [B] -> images uint8 [B,3,size,size], labels int64 [B]."""
+        """index, seed: int64 [B] -> images uint8 [B,3,size,size], labels int64 [B] or [B,K]."""
         draws = uniforms(seed, 1 + 4 * ATTEMPTS).tolist()
         images, labels = [], []
         for i, numbers in zip(index.tolist(), draws, strict=True):
-            try:
-                image, label = self._item(i)
-            except Unreadable as error:
-                if self.broken == "refuse":
-                    raise
-                warnings.warn(f"left out: {error}", stacklevel=1)
-                image, label = Image.new("RGB", (self.size, self.size)), UNREAD
-            image = self._cropped(as_pil(image), numbers)
+            image, label = self.item(i)
+            image = self.cropped(as_pil(image), numbers)
             images.append(torch.from_numpy(np.array(image)).permute(2, 0, 1))
-            labels.append(int(label))
+            labels.append(label if isinstance(label, list) else int(label))
         return torch.stack(images), torch.tensor(labels)
 
     def labels_of(self, index: Tensor) -> Tensor:
@@ -83,15 +73,17 @@ class DatasetSource(ImageSource):
             return super().labels_of(index)
         return torch.as_tensor([int(targets[i]) for i in index.tolist()])
 
-    def _item(self, index: int) -> tuple[Any, Any]:
+    def item(self, index: int) -> tuple[Any, Any]:
+        """An image and its label. Raises HoldfastError if the image cannot be read."""
         try:
             return self.dataset[index]
         except (OSError, SyntaxError, Image.DecompressionBombError) as error:
-            raise Unreadable(
+            raise HoldfastError(
                 f"image {index} of the data set cannot be read ({error}): replace or remove it."
             ) from error
 
-    def _cropped(self, image: Image.Image, numbers: list[float]) -> Image.Image:
+    def cropped(self, image: Image.Image, numbers: list[float]) -> Image.Image:
+        """The part of an image that is shown; `numbers` in [0,1) choose a random one."""
         if self.crop == "random":
             if numbers[0] < 0.5:
                 image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
@@ -142,12 +134,12 @@ class ImageFolder(DatasetSource):
 
     broken: "refuse" stops at a file that cannot be decoded, "skip" leaves it out, and the stream
         counts it.
-    labels: labels of the class folders, instead of their positions; -1 if unknown. Other folders are left
-        out.
+    labels: labels of the class folders, instead of their positions; -1 if unknown, a list if several
+        are correct, all of one length, padded with -1. Other folders are left out.
         "unknown": all images under root, in folders or not, without labels.
     """
 
-    partial = False  # whether some folders that have labels may be missing
+    border = 0  # pixels around each image that are cut off
 
     def __init__(
         self,
@@ -155,72 +147,89 @@ class ImageFolder(DatasetSource):
         size: int = 224,
         crop: Crop = "random",
         broken: Broken = "refuse",
-        labels: dict[str, int] | Literal["unknown"] | None = None,
+        labels: Mapping[str, int | list[int]] | Literal["unknown"] | None = None,
     ) -> None:
-        found = class_folders(Path(root))
-        wanted = labels if isinstance(labels, dict) and found and not self.partial else ()
-        if absent := [name for name in wanted if name not in found]:
-            raise HoldfastError(
-                f"{root} has no folder {absent[0]!r}, which labels contains. It has "
-                f"{', '.join(found[:20])}."
-            )
+        if broken not in ("refuse", "skip"):
+            raise HoldfastError(f"Unknown broken={broken!r}. Choose 'refuse' or 'skip'.")
+        self.root, self.broken = Path(root), broken
+        found = class_folders(self.root)
         if isinstance(labels, str) and labels != "unknown":
             raise HoldfastError(
                 f"Unknown labels={labels!r}. Pass a label for each class folder, or 'unknown'."
             )
-        files = _Files(Path(root), labels)
-        super().__init__(files, size, crop, files.classes)
-        if broken not in ("refuse", "skip"):
-            raise HoldfastError(f"Unknown broken={broken!r}. Choose 'refuse' or 'skip'.")
-        self.root, self.broken = Path(root), broken
-
-    def name(self, index: int) -> tuple[str, str]:
-        path = Path(self.dataset.files[index][0])
-        return [*path.relative_to(self.root).parent.parts, ""][0], path.name
-
-
-class _Files:
-    """(image, label) of every image file under root/CLASS/, or root if labels are unknown, at any depth."""
-
-    border = 0  # pixels around each image that are cut off
-
-    def __init__(self, root: Path, labels: dict[str, int] | str | None) -> None:
-        names = class_folders(root)
         if isinstance(labels, str):
-            folders = {root: -1} if root.is_dir() else {}
-        elif labels is None:
-            folders = {root / name: label for label, name in enumerate(names)}
+            labelled: dict[str, int | list[int]] = {"": -1}
         else:
-            folders = {root / name: labels[name] for name in names if name in labels}
-        self.classes = (
-            max((labels if isinstance(labels, dict) else folders).values(), default=-1) + 1
-        )
-        self.files = [
-            (path, label) for folder, label in folders.items() for path in _images(folder)
+            labelled = dict(labels or {name: number for number, name in enumerate(found)})
+        if absent := [name for name in labelled if name and found and name not in found]:
+            raise HoldfastError(
+                f"{root} has no folder {absent[0]!r}, which labels contains. It has "
+                f"{', '.join(found[:20])}."
+            )
+        files = [
+            (p, labelled[name]) for name in sorted(labelled) for p in images_in(self.root / name)
         ]
-        if not self.files:
+        if not files:
             raise HoldfastError(
                 f"no images in {root}: expected files like {root}/CLASS/NAME.jpg"
                 + ("." if isinstance(labels, str) else ", or labels='unknown'.")
             )
+        self.labels = torch.tensor([label for _, label in files])
+        classes = int(torch.tensor(list(labelled.values())).max()) + 1
+        super().__init__([path for path, _ in files], size, crop, classes)
 
-    def __len__(self) -> int:
-        return len(self.files)
-
-    @cached_property
-    def targets(self) -> list[int]:
-        return [label for _, label in self.files]
-
-    def __getitem__(self, index: int) -> tuple[Image.Image, int]:
-        path, label = self.files[index]
+    def item(self, index: int) -> tuple[Image.Image, Any]:
+        path, label = self.dataset[index], self.labels[index]
         try:
             with Image.open(path, formats=FORMATS) as image:
-                return ImageOps.crop(as_pil(image), self.border), label
+                return ImageOps.crop(as_pil(image), self.border), label.tolist()
         except Exception as error:  # Pillow raises many types of errors for damaged files
-            raise Unreadable(
+            problem = (
                 f"{path} cannot be read as an image ({error}): replace or remove it; a test can also "
                 "leave such files out (broken='skip')."
-            ) from error
+            )
+            if self.broken == "refuse":
+                raise HoldfastError(problem) from error
+        warnings.warn(f"left out: {problem}", stacklevel=1)
+        return Image.new("RGB", (self.size, self.size)), torch.full_like(label, UNREAD).tolist()
+
+    def labels_of(self, index: Tensor) -> Tensor:
+        return self.labels[index]
+
+    def name(self, index: int) -> tuple[str, str]:
+        path = Path(self.dataset[index])
+        return [*path.relative_to(self.root).parent.parts, ""][0], path.name
+
+
+class ImageNet(ImageFolder):
+    """Images under root/SYNSET/, of some or all of the 1,000 classes, with ImageNet's labels.
+
+    The validation set comes from https://image-net.org as one folder of 50,000 files; sort it into
+    folders named by synset.
+    """
+
+    def __init__(
+        self,
+        root: str | Path,
+        size: int = 224,
+        crop: Crop = "center",
+        broken: Broken = "refuse",
+    ) -> None:
+        found = class_folders(Path(root))
+        if not has_synsets(root):
+            raise HoldfastError(
+                f"{root} is not a folder of ImageNet classes. Expected files like "
+                f"{root}/n01440764/NAME.JPEG (from https://image-net.org, sorted by synset)."
+            )
+        if strangers := [name for name in found if name not in synsets()]:
+            raise HoldfastError(f"{Path(root, strangers[0])} is not an ImageNet class. Remove it.")
+        super().__init__(root, size, crop, broken, {name: synsets()[name] for name in found})
+        self.classes = len(synsets())
+
+
+def has_synsets(root: str | Path) -> bool:
+    """Whether some folder in `root` is named by an ImageNet synset."""
+    return any(name in synsets() for name in class_folders(Path(root)))
 
 
 def class_folders(root: Path) -> list[str]:
@@ -228,21 +237,15 @@ def class_folders(root: Path) -> list[str]:
     return sorted(f.name for f in root.iterdir() if f.is_dir()) if root.is_dir() else []
 
 
-def _images(folder: Path) -> list[str]:
-    try:
-        return sorted(_below(str(folder)))
-    except OSError as error:
-        raise HoldfastError(f"{folder} cannot be read ({reason(error)}). Fix the folder.") from None
+def images_in(folder: Path) -> list[str]:
+    """The paths of all image files in a folder and its sub-folders, sorted.
 
+    Raises HoldfastError if one of the folders cannot be read.
+    """
 
-def _below(folder: str, above: tuple[str, ...] = ()) -> Iterator[str]:
-    """The image files in a folder and its subfolders; links to a parent folder are not followed."""
-    here = os.path.realpath(folder)
-    if here in above:
-        return
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.lower().endswith(EXTENSIONS) and not entry.is_dir():
-                yield entry.path
-            elif entry.is_dir():
-                yield from _below(entry.path, (*above, here))
+    def refuse(error: OSError) -> None:
+        raise HoldfastError(f"{folder} cannot be read ({reason(error)}). Fix the folder.")
+
+    below = os.walk(folder, onerror=refuse, followlinks=True)
+    paths = (os.path.join(place, name) for place, _, names in below for name in names)
+    return sorted(path for path in paths if path.lower().endswith(IMG_EXTENSIONS))

@@ -1,13 +1,13 @@
 """500 classes of rendered glyphs: endless small images from the fonts that matplotlib ships.
 
-glyphs.txt lists the classes in the order of their selection, as written by
-`python -c "from holdfast.datamodules.sources import glyphs; glyphs.print_selection()"`.
+glyphs.txt lists the classes: of all letters, numbers and symbols that the twelve fonts have in
+common, without composed and elongated ones, each next one is the least similar to those before
+(greedy farthest-point selection on blurred shapes). So the first ones are the easiest to tell apart.
 """
 
 import functools
 import math
 import os
-import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -31,10 +31,7 @@ FONTS = tuple(
     )
 )
 SIZE = 32  # of an image, by default
-TEMPLATE, INK = (
-    40 / SIZE,
-    28 / SIZE,
-)  # sides of a template, and of its glyph's longer side, in images
+TEMPLATE, INK = 40 / SIZE, 28 / SIZE  # sides of a template and of its glyph, in images
 ZOOM = 0.8  # the middle one; each glyph's own is within 25 % of it
 SHIFT, DISTRACTOR_SHIFT = 4 / SIZE, 14 / SIZE  # at most, in images
 GAP = (0.18, 0.48)  # between the luminances of background and glyph
@@ -181,15 +178,12 @@ def render(codes: Sequence[int], size: int = SIZE) -> Tensor:
     return torch.from_numpy(np.stack(drawn))
 
 
-def _font_file(name: str) -> str:
-    import matplotlib  # loaded when glyphs are drawn
-
-    return os.path.join(matplotlib.get_data_path(), "fonts", "ttf", f"{name}.ttf")
-
-
 @functools.cache
 def _font(name: str) -> ImageFont.FreeTypeFont:
-    return ImageFont.truetype(_font_file(name), 64, layout_engine=ImageFont.Layout.BASIC)
+    import matplotlib  # loaded when glyphs are drawn
+
+    file = os.path.join(matplotlib.get_data_path(), "fonts", "ttf", f"{name}.ttf")
+    return ImageFont.truetype(file, 64, layout_engine=ImageFont.Layout.BASIC)
 
 
 def _template(font: ImageFont.FreeTypeFont, character: str, size: int) -> np.ndarray:
@@ -201,49 +195,3 @@ def _template(font: ImageFont.FreeTypeFont, character: str, size: int) -> np.nda
     template = Image.new("L", (side, side))
     template.paste(glyph, ((side - glyph.width) // 2, (side - glyph.height) // 2))
     return np.array(template)
-
-
-# ---- the selection of the classes ----
-
-
-def usable() -> list[int]:
-    """Codepoints that all fonts have: letters, numbers, signs and symbols, without composed and
-    narrow ones."""
-    from matplotlib.ft2font import FT2Font
-
-    maps = [FT2Font(_font_file(name)).get_charmap() for name in FONTS]
-    common = sorted(set(maps[0]).intersection(*maps[1:]))
-    return [code for code in common if _own_shape(chr(code)) and _elongation(chr(code)) <= 2]
-
-
-def _own_shape(character: str) -> bool:
-    category = unicodedata.category(character)
-    box_drawing = 0x2500 <= ord(character) < 0x25A0
-    drawn = category[0] in "LNPS" and category not in ("Lm", "Sk")
-    return drawn and not box_drawing and not unicodedata.decomposition(character)
-
-
-def _elongation(character: str) -> float:
-    """The longer side over the shorter, in the font where that is largest."""
-    boxes = [_font(name).getbbox(character) for name in FONTS]
-    sides = [(right - left, bottom - top) for left, top, right, bottom in boxes]
-    return max(max(side) / max(min(side), 1) for side in sides)
-
-
-def select(codes: Sequence[int], count: int = 500) -> list[int]:
-    """Greedy farthest-point selection: each next codepoint is the least similar to all chosen before."""
-    shapes = render(codes)[:, None].float() / 255
-    shapes = F.avg_pool2d(shapes, 5, stride=2, padding=2).view(len(codes), -1)
-    distance = (shapes - shapes.mean(0)).square().sum(1)
-    chosen = [int(distance.argmax())]
-    distance.fill_(math.inf)
-    for _ in range(count - 1):
-        distance = distance.minimum((shapes - shapes[chosen[-1]]).square().sum(1))
-        chosen.append(int(distance.argmax()))
-    return [codes[i] for i in chosen]
-
-
-def print_selection() -> None:
-    """Rewrite glyphs.txt: one class per line, as codepoint and character."""
-    for code in select(usable()):
-        print(f"{code:04X} {chr(code)}")

@@ -33,10 +33,6 @@ class ImageSource(LabelledImages):
         return "", str(index)
 
 
-class Unreadable(HoldfastError):
-    """An image file that cannot be decoded."""
-
-
 def check_split(split: str) -> int:
     """The split's number; raises HoldfastError if the name is unknown."""
     if split not in SPLITS:

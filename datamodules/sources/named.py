@@ -4,11 +4,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ... import HoldfastError
-from .digits import Digits
-from .folder import ImageFolder, class_folders
+from .arrays import Digits
+from .folder import ImageFolder, ImageNet, class_folders, has_synsets
 from .glyphs import Glyphs
 from .image_source import ImageSource
-from .imagenet_folder import ImageNet, has_synsets
 
 KINDS: dict[str, type[ImageSource]] = {
     kind.__name__: kind for kind in (Digits, Glyphs, ImageFolder, ImageNet)
@@ -31,11 +30,9 @@ def source_config(
             f"--size {size} does not apply to digits, which have {Digits.size} pixels. Leave it "
             "out."
         )
-    sizes = {} if size is None else {"size": size}
-    if name == "digits":
-        return {"class_path": "Digits", "init_args": {"split": split}}
-    if name == "glyphs":
-        return {"class_path": "Glyphs", "init_args": {"split": split, **sizes}}
+    if name in ("digits", "glyphs"):
+        sizes = {} if size is None or name == "digits" else {"size": size}
+        return {"class_path": name.capitalize(), "init_args": {"split": split, **sizes}}
     if len(names := class_folders(Path(name))) == 1 and not has_synsets(name):
         raise HoldfastError(
             f"{name} contains the single class folder {names[0]}. Pass the folder that contains "

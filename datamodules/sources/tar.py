@@ -1,9 +1,7 @@
-"""Tar shards of CCC in the official layout: names, sizes, contents, writing and verification."""
+"""Tar shards of CCC in the official layout: names, sizes, contents and writing."""
 
-import hashlib
 import io
 import mmap
-import os
 import tarfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -15,12 +13,11 @@ from PIL import Image
 from torch import Tensor
 
 from ... import HoldfastError
-from ...files import whole_file
-from ..corruptions import ALIASES
+from ...files import reason, whole_file
+from ..corruptions import ALIASES, SHORT
 
 SHARD = 25_000  # smallest number of images; a shard ends with the segment that reaches it
 SHARDS = "serial_*.tar"  # the pattern of `shard_name`
-THEIRS = {name: alias for alias, name in ALIASES.items()}  # CCC's short names of our corruptions
 
 
 class Sample(NamedTuple):
@@ -49,7 +46,7 @@ def info(folder: str, name: str, pair: Iterable[tuple[str, float]]) -> str:
     """A sample's description; a corruption of severity 0 is named too."""
     text = f"++dir++{folder}++name++{name}"
     for number, (corruption, severity) in enumerate(pair, start=1):
-        text += f"++n{number}++{THEIRS.get(corruption, corruption)}++s{number}++{severity}"
+        text += f"++n{number}++{SHORT.get(corruption, corruption)}++s{number}++{severity}"
     return text
 
 
@@ -67,8 +64,7 @@ def members(number: int) -> list[str]:
 
 
 def write_shard(path: Path, samples: Iterable[Sample]) -> None:
-    """Write a shard and its checksum: the same bytes for the same samples, and atomically."""
-    checksum_file(path).unlink(missing_ok=True)  # of another shard
+    """Write a shard: the same bytes for the same samples, and atomically."""
     with (
         whole_file(path) as partial,
         tarfile.open(partial, "w", format=tarfile.USTAR_FORMAT) as tar,
@@ -79,85 +75,46 @@ def write_shard(path: Path, samples: Iterable[Sample]) -> None:
                 member = tarfile.TarInfo(name)
                 member.size, member.mode = len(content), 0o444
                 tar.addfile(member, io.BytesIO(content))
-    with whole_file(checksum_file(path)) as partial:
-        partial.write_text(checksum(path))
-
-
-def checksum_file(path: Path) -> Path:
-    """The file with a shard's SHA-256, in the format of `sha256sum --check`."""
-    return path.with_name(f"{path.name}.sha256")
-
-
-def checksum(path: Path) -> str:
-    """The SHA-256 of a file and its name, as in `checksum_file`."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while piece := file.read(2**20):
-            digest.update(piece)
-    return f"{digest.hexdigest()}  {path.name}\n"
-
-
-def verify(path: Path) -> None:
-    """Raise HoldfastError if a shard differs from its checksum, or has none."""
-    stated = checksum_file(path)
-    try:
-        known = stated.read_text(errors="replace")
-    except FileNotFoundError:
-        raise HoldfastError(
-            f"{stated}, which contains the shard's checksum, does not exist. Generate the shard "
-            "again, or do not verify it."
-        ) from None
-    if known != checksum(path):
-        raise HoldfastError(
-            f"The shard {path} has changed since it was generated (its SHA-256 is not the one in "
-            f"{stated.name}). Remove it and download or generate it again."
-        )
 
 
 class Shard:
-    """A shard opened for reading; raises HoldfastError if it is cut or damaged."""
+    """A shard opened for reading.
 
-    def __init__(self, path: Path) -> None:
+    Raises HoldfastError if it has not `size` complete samples; by default, any number but none.
+    """
+
+    def __init__(self, path: Path, size: int | None = None) -> None:
         self.path = path
-        with path.open("rb") as file:
-            if not os.fstat(file.fileno()).st_size:
-                raise HoldfastError(f"The shard {path} is empty.")
-            self.bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         try:
-            self.places: dict[str, slice] = dict(self._members())
-            whole = len(self) * 3 == len(self.places) and all(map(self._complete, range(len(self))))
-        except ValueError:  # a name that is not text, a number that is not octal
-            whole = False
-        if not whole:
+            with path.open("rb") as file:
+                self.bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            self.places = dict(self._members())
+            length = len(self.places) // 3
+            if not all(name in self.places for k in range(length) for name in members(k)):
+                raise ValueError("samples are missing")
+        except (
+            tarfile.TarError,
+            ValueError,
+        ) as error:  # also: an empty file, names that are no text
+            raise damaged(path, error) from error
+        except OSError as error:
+            raise HoldfastError(f"The shard {path} cannot be read ({reason(error)}).") from error
+        if size not in (None, length) or not length:
             raise HoldfastError(
-                f"The shard {path} is damaged. Remove it and download or generate it again."
+                f"{path} contains {length} images, not {size or 'any'}. If its layout is another, pass "
+                "shard_images; otherwise it is damaged."
             )
 
     def _members(self) -> Iterator[tuple[str, slice]]:
         """The files in the archive, with the position of their bytes."""
-        offset, end = 0, len(self.bytes)
-        while offset + 512 <= end and (head := self.bytes[offset : offset + 512])[0]:
-            stated = head[148:156].strip(b"\0 ") or b"0"
-            size = head[124:136].strip(b"\0 ") or b"0"
-            start = offset + 512
-            if not (stated + size).isdigit() or sum(head) - sum(head[148:156]) + 256 != int(
-                stated, 8
-            ):
-                raise HoldfastError(f"The shard {self.path} is damaged at byte {offset}.")
-            if head[156:157] in b"0\0":  # an ordinary file, not a header of its own
-                yield head[:100].rstrip(b"\0").decode(), slice(start, start + int(size, 8))
-            offset = start + -(-int(size, 8) // 512) * 512
-        if offset + 1024 > end:
-            raise HoldfastError(f"The shard {self.path} ends too early, after {end} bytes.")
-
-    def _complete(self, number: int) -> bool:
-        """Whether a sample has its three parts and its JPEG is complete."""
-        names = members(number)
-        if not all(name in self.places for name in names):
-            return False
-        place = self.places[names[1]]
-        first, last = slice(place.start, place.start + 2), slice(place.stop - 2, place.stop)
-        return self.bytes[first] == b"\xff\xd8" and self.bytes[last] == b"\xff\xd9"
+        start = 0
+        while start + 512 <= len(self.bytes) and self.bytes[start]:
+            member = tarfile.TarInfo.frombuf(self.bytes[start : start + 512], "utf-8", "strict")
+            first, start = start + 512, start + 512 + -(-member.size // 512) * 512
+            if start > len(self.bytes):
+                raise ValueError(f"it ends after {len(self.bytes)} bytes")
+            if member.isfile():
+                yield member.name, slice(first, first + member.size)
 
     def __len__(self) -> int:
         return len(self.places) // 3
@@ -168,11 +125,15 @@ class Shard:
             sample = Sample(info.decode(), jpeg, int(label))
             corruptions_in(sample.info)
         except (KeyError, ValueError) as error:
-            raise HoldfastError(
-                f"Sample {number} of the shard {self.path} is damaged ({error}). Remove the shard "
-                "and download or generate it again."
-            ) from error
+            raise damaged(self.path, error) from error
         return sample
+
+
+def damaged(path: Path, error: Exception) -> HoldfastError:
+    """The message for a shard that is cut or changed."""
+    return HoldfastError(
+        f"The shard {path} is damaged ({reason(error)}). Remove it and download or generate it again."
+    )
 
 
 def decode(sample: Sample) -> Tensor:

@@ -16,9 +16,7 @@ from holdfast.benchmarks.streams.ccc_paths import lengths
 from holdfast.datamodules import CCC, Calibration, Digits
 from holdfast.datamodules.calibration import interpolated
 from holdfast.datamodules.ccc import EASY, find_path
-from holdfast.datamodules.corruptions import CORRUPTIONS
-from holdfast.datamodules.official import load_official
-from holdfast.datamodules.sources.tar import THEIRS
+from holdfast.datamodules.corruptions import CORRUPTIONS, SHORT
 from holdfast.files import locked
 from holdfast.methods.backbones import load_backbone
 
@@ -26,7 +24,7 @@ from holdfast.methods.backbones import load_backbone
 def matrices() -> dict[str, np.ndarray]:
     """A file like the published one; each matrix tells its pair."""
     rng = np.random.default_rng(0)
-    short = [THEIRS.get(name, name) for name in CORRUPTIONS]
+    short = [SHORT.get(name, name) for name in CORRUPTIONS]
     pairs = ((a, b) for a in short for b in short if a != b)
     return {f"n1_{a}_n2_{b}": rng.uniform(0, 80, (21, 21)) for a, b in pairs}
 
@@ -45,7 +43,7 @@ def test_the_official_file_is_converted(tmp_path: Path, protocol: int) -> None:
     assert main(["calibrate", "--official", str(path), "--out", str(tmp_path / "m.npz")]) == 0
     found = Calibration.load(tmp_path / "m.npz")
     for a, b in (("elastic_transform", "jpeg_compression"), ("fog", "gaussian_noise")):
-        expected = content[f"n1_{THEIRS.get(a, a)}_n2_{THEIRS.get(b, b)}"]
+        expected = content[f"n1_{SHORT.get(a, a)}_n2_{SHORT.get(b, b)}"]
         assert np.allclose(found.matrix(a, b), expected, atol=1e-5)
     assert np.isnan(found.accuracy[0, 0]).all()
 
@@ -71,11 +69,11 @@ def test_other_pickles_are_refused(
     monkeypatch.chdir(tmp_path)
     path = pickled(tmp_path / "m.pickle", content)
     with pytest.raises(HoldfastError, match=sentence):
-        load_official(path)
+        Calibration.load_official(path)
     assert not (tmp_path / "attacked").exists()
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(HoldfastError, match="pickle of arrays"):
-        load_official(path)
+        Calibration.load_official(path)
 
 
 def test_lengths_of_walks(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

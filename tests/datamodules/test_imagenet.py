@@ -69,7 +69,6 @@ def ccc(root: Path, difficulty: str, **kwargs: object) -> CCC:
 
 
 STREAMS: dict[str, Make] = {
-    "ccc-easy": lambda root, **k: ccc(root, "easy", **k),
     "ccc-hard": lambda root, **k: ccc(root, "hard", **k),
     "cin-c": lambda root, **k: CINC(ImageNet(root / "val", SIZE), each=3, order=4, **k),
     "holdout": lambda root, **k: CINCHoldout(ImageNet(root / "val", SIZE), each=4, **k),
@@ -145,24 +144,8 @@ def test_corrupting_on_the_device(root: Path, wholes: dict[str, Batch], name: st
     assert same(joined(watch.batches), wholes[name])
 
 
-def test_from_the_command_line(root: Path, tmp_path: Path) -> None:
-    words = ["test", "--model", "Tent", "--model.backbone", "glyphs", "--data", "CINC"]
-    words += ["--data.source", "ImageNet", "--data.source.root", str(root / "val")]
-    words += ["--data.source.size", "64", "--data.each", "2", "--out", str(tmp_path / "run")]
-    words += ["--data.batch_size", "16", "--trainer.accelerator", "cpu"]
-    assert main(words) == 0
-    assert read_rows(tmp_path / "run")[-1]["images"] == 30
-
-
 def test_configs_of_streams(root: Path, tmp_path: Path) -> None:
-    for name in (
-        "ccc-easy",
-        "ccc-medium",
-        "ccc-hard",
-        "cin-c",
-        "cin-c-holdout",
-        "cin-c-mixed-correlated",
-    ):
+    for name in ("ccc-medium", "cin-c", "cin-c-holdout", "cin-c-mixed-correlated"):
         out = tmp_path / name
         inner = "--data." + "stream." * json.dumps(presets("streams")[name]).count('"stream":')
         words = ["test", "--preset", name, "--model", "Source", "--model.backbone", "glyphs"]

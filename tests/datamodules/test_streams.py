@@ -1,13 +1,11 @@
 """A stream's pixels depend on the position alone."""
 
-import sys
 from itertools import islice
 from pathlib import Path
 
 import pytest
 import torch
 from conftest import joined
-from processes import started
 from torch.utils.data import DataLoader
 
 from holdfast.datamodules import CCC, Batch, Digits, Glyphs, ImageSource
@@ -50,21 +48,13 @@ def test_any_position_at_once(whole: Batch, calibration: Path) -> None:
         assert torch.equal(part, expected[97:])
 
 
-def test_spawned_workers(whole: Batch, calibration: Path, tmp_path: Path) -> None:
-    file = tmp_path / "images.pt"
-    with started(calibration, file, program=[__file__]) as process:
-        output = process.told(300)
-    assert process.returncode == 0, output
-    assert torch.equal(torch.load(file), whole.images)
-
-
-def from_a_spawned_worker(calibration: Path, file: Path) -> None:
-    """Save the images of the whole stream as a worker makes them that has nothing but its pickle."""
+def test_spawned_workers(whole: Batch, calibration: Path) -> None:
+    """A worker makes the same batches that has nothing but the stream's pickle."""
     data = stream(calibration, num_workers=1)
     data.segment_at(100)  # a running generator, which cannot be sent
     dataset = data.test_dataloader().dataset
     loader = DataLoader(dataset, batch_size=None, num_workers=1, multiprocessing_context="spawn")
-    torch.save(joined(list(loader)).images, file)
+    assert torch.equal(joined(loader).images, whole.images)
 
 
 def test_batch_contract(whole: Batch, calibration: Path) -> None:
@@ -134,7 +124,3 @@ def test_a_very_long_stream_is_not_begun_without_a_word(images: dict, words: str
     data = CCC(Digits(), 30.0, calibration="digits", **images)
     with pytest.warns(UserWarning, match=f"{words}.*images=64_000"):
         data.setup("test")
-
-
-if __name__ == "__main__":
-    from_a_spawned_worker(*map(Path, sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100: the clean images, and the published corrupted ones."""
+"""Small data sets that are arrays: scikit-learn's digits, CIFAR, and the published corrupted CIFAR."""
 
 from functools import cached_property
 from pathlib import Path
@@ -6,16 +6,58 @@ from typing import Literal
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ... import HoldfastError
-from .image_source import ImageSource
+from ..counter import scramble
+from .image_source import ImageSource, check_split
 
 SEVERITIES = 5  # in each file of the corrupted sets, one after the other
 ORIGIN = {10: "https://zenodo.org/records/2535967", 100: "https://zenodo.org/records/3555552"}
 
 
-class CIFAR(ImageSource):
+class ArraySource(ImageSource):
+    """Images uint8 [N,3,S,S] and labels int64 [N] in memory; seeds change nothing."""
+
+    images: Tensor
+    labels: Tensor
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def load(self, index: Tensor, seed: Tensor) -> tuple[Tensor, Tensor]:
+        """index, seed: int64 [B] -> images uint8 [B,3,S,S], labels int64 [B]."""
+        return self.images[index], self.labels[index]
+
+    def labels_of(self, index: Tensor) -> Tensor:
+        return self.labels[index]
+
+
+class Digits(ArraySource):
+    """scikit-learn's 1,797 scanned handwritten digits, scaled from 8x8 to 32x32 RGB.
+
+    The splits are disjoint: 1,000 images for training, 300 for calibration, 497 for the stream.
+    """
+
+    classes = 10
+    size = 32
+
+    def __init__(self, split: str = "stream") -> None:
+        from sklearn.datasets import load_digits
+
+        self.split = split
+        number = check_split(split)
+        data = load_digits()
+        order = scramble(torch.arange(len(data.target))).argsort()
+        members = order.split([1000, 300, len(order) - 1300])[number]
+        scans = torch.from_numpy(data.images)[members, None] / 16
+        scans = F.interpolate(scans, size=self.size, mode="bicubic").clamp(0, 1)
+        self.images = (scans * 255).round().to(torch.uint8).repeat(1, 3, 1, 1)
+        self.labels = torch.from_numpy(data.target)[members].long()
+
+
+class CIFAR(ArraySource):
     """The images of CIFAR-10 or CIFAR-100, from torchvision's folder; nothing is downloaded."""
 
     size = 32
@@ -33,25 +75,15 @@ class CIFAR(ImageSource):
         try:
             data = kind(root, train=split == "train")
         except RuntimeError as error:  # nothing there, or other bytes than the published ones
-            name = "cifar-10-batches-py" if classes == 10 else "cifar-100-python"
             raise HoldfastError(
-                f"{root} does not contain CIFAR-{classes}. Expected {root}/{name}/ (from "
+                f"{root} does not contain CIFAR-{classes}. Expected {root}/{kind.base_folder}/ (from "
                 "https://www.cs.toronto.edu/~kriz/cifar.html, the Python version)."
             ) from error
-        self.images, self.labels = data.data, torch.tensor(data.targets)
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def load(self, index: Tensor, seed: Tensor) -> tuple[Tensor, Tensor]:
-        """index, seed: int64 [B] -> images uint8 [B,3,32,32], labels int64 [B]; no seed."""
-        return torch.from_numpy(self.images[index.numpy()]).permute(0, 3, 1, 2), self.labels[index]
-
-    def labels_of(self, index: Tensor) -> Tensor:
-        return self.labels[index]
+        self.images = torch.from_numpy(data.data).permute(0, 3, 1, 2)
+        self.labels = torch.tensor(data.targets)
 
 
-class CorruptedArray(ImageSource):
+class CorruptedArray(ArraySource):
     """One severity of one corruption: a fifth of FOLDER/CORRUPTION.npy, with FOLDER/labels.npy."""
 
     def __init__(self, folder: Path, corruption: str, severity: int, classes: int) -> None:
@@ -83,16 +115,9 @@ class CorruptedArray(ImageSource):
         """The file, mapped into memory: only what is asked for is read."""
         return np.load(self.path, mmap_mode="r", allow_pickle=False)
 
-    def __len__(self) -> int:
-        return len(self.labels)
-
     def load(self, index: Tensor, seed: Tensor) -> tuple[Tensor, Tensor]:
-        """index, seed: int64 [B] -> images uint8 [B,3,32,32], labels int64 [B]; no seed."""
         images = np.asarray(self.array[self.first + index.numpy()])
         return torch.from_numpy(images).permute(0, 3, 1, 2), self.labels[index]
-
-    def labels_of(self, index: Tensor) -> Tensor:
-        return self.labels[index]
 
     def __getstate__(self) -> dict:
         return {name: value for name, value in self.__dict__.items() if name != "array"}
