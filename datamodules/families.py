@@ -101,7 +101,7 @@ def from_mapping(name: str, mapping: str | None) -> ClassNumbers:
         )
     try:
         table = json.loads(path.read_text())
-        if isinstance(table, list):
+        if isinstance(table, list) and mapping is None:
             table = {folder: [number] for number, folder in enumerate(table)}
         elif all(isinstance(group, int) for group in table.values()):
             groups: dict[str, list[int]] = {}

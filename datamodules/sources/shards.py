@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from ... import HoldfastError, in_range
-from ...files import locked
-from .download import exists, fetch
+from ...files import locked, written
+from .download import fetch
 from .image_source import ImageSource
 from .tar import SHARD, SHARDS, Sample, Shard, decode, shard_name, shard_size
 
@@ -92,7 +92,7 @@ class Shards(ImageSource):
 
     def has(self, number: int) -> bool:
         """Whether there is such a shard."""
-        return exists(self.place(number)) if self.remote else Path(self.place(number)).is_file()
+        return fetch(self.place(number)) if self.remote else Path(self.place(number)).is_file()
 
     # ---- reading ----------------------------------------------------------------------------------
 
@@ -135,9 +135,9 @@ class Shards(ImageSource):
         """A shard in the cache, from which older shards are removed."""
         server = re.sub(r"\W+", "-", self.root.partition("://")[2])
         path = self.cache / server / self.run / shard_name(number)
-        with locked(path):
-            if not path.exists():
-                fetch(self.place(number), path)
+        with locked(path), written(path):
+            if not (path.exists() or fetch(self.place(number), path)):
+                raise HoldfastError(f"{self.place(number)} does not exist. Generate it again.")
         there = sorted(path.parent.glob(SHARDS))
         for old in there[: -self.keep] if self.keep else ():
             if old < path:
