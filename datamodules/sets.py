@@ -1,17 +1,40 @@
-"""ImageNet-scale data sets in folders: one datamodule for all families of a table."""
+"""Data sets in folders for ImageNet models: one datamodule for all families of assets/families.json."""
 
+import json
+from collections.abc import Callable
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from torchvision.datasets.folder import IMG_EXTENSIONS
 
 from .. import HoldfastError
+from ..imagenet import synsets
+from .calibration import ASSETS
 from .concatenation import Concatenation, Part
-from .families import EXAMPLES, FAMILIES, ClassNumbers, class_numbers
 from .sources.folder import Broken, Crop, ImageFolder, class_folders
 
 DEPTH = 4  # folders between the root and the class folders, at most
+EXAMPLES = {"synsets": "n01440764", "numbers": "0", "mapping": "CLASS", "outside": "CLASS"}
+
+# The class numbers that count as right under a class folder's name; None if it is no class folder.
+ClassNumbers = Callable[[str], list[int] | None]
+
+
+class Family(NamedTuple):
+    """The layout of a family's folder: SET/.../CLASS/IMAGE, and its number of sets."""
+
+    sets: int
+    folders: Literal["synsets", "numbers", "mapping", "outside"]  # of the classes
+    origin: str
+    border: int = 0  # pixels around each image that do not belong to it
+    parts: tuple[str, ...] = ()  # its sets, where its folder has others besides
+    note: str = ""
+
+
+FAMILIES = {
+    name: Family(**row) for name, row in json.loads((ASSETS / "families.json").read_text()).items()
+}
 
 
 class ImageSet(Concatenation):
@@ -26,11 +49,11 @@ class ImageSet(Concatenation):
     logits: "...@imagenet-r" or "...@FOLDER".
 
     Args:
-        name: name of the family, see FAMILIES.
+        name: name of the family, see assets/families.json.
         folder: its path.
         parts: paths of sets, relative to the folder, or patterns such as "*/fog/5" (in quotes on the
             command line too); default: all sets.
-        mapping: JSON file, see `families.from_mapping`; default: the family's own.
+        mapping: JSON file, see `from_mapping`; default: the family's own.
         broken: what happens at an undecodable file: "refuse" or "skip".
         **kwargs: see `Concatenation`; AETTA drops incomplete batches (drop_last).
     """
@@ -92,7 +115,8 @@ def select_sets(name: str, root: Path, sets: list[str], parts: list[str] | None)
             f"{root} has {len(sets)} sets of {name}{', not ' + missing[0] if missing else ''}: "
             f"expected {f'{family.sets} sets of ' if several else ''}files like "
             f"{root}/{'SET/' if several else ''}{EXAMPLES[family.folders]}/NAME.jpg "
-            f"(from {family.origin}){'; name those you have with parts' if sets else ''}."
+            f"(from {family.origin}{family.note and '; ' + family.note})"
+            f"{'; name those you have with parts' if sets else ''}."
         )
     return sets if parts is None else [s for part in parts for s in sets if fnmatch(s, part)]
 
@@ -122,3 +146,61 @@ def name_and_severity(name: str, part: str) -> tuple[str, float]:
     if path and last.replace(".", "", 1).isdigit():
         return path, float(last)
     return (name if part == "." else part), 0.0
+
+
+# ---- the meaning of class folders
+
+
+def class_numbers(name: str, mapping: str | None) -> ClassNumbers:
+    """The classes of a family's class folders; `mapping` is a JSON file that replaces the embedded one."""
+    kind, classes = FAMILIES[name].folders, synsets()
+    if mapping is not None or kind == "mapping":
+        return from_mapping(name, mapping)
+    if kind == "outside":
+        return lambda folder: [len(classes)]
+    if kind == "synsets":
+        return lambda folder: [classes[folder]] if folder in classes else None
+
+    def numbers(folder: str) -> list[int] | None:  # '0_391' means [0, 391]
+        words = folder.split("_")
+        valid = all(word.isdecimal() and int(word) < len(classes) for word in words)
+        return [int(word) for word in words] if valid else None
+
+    return numbers
+
+
+def from_mapping(name: str, mapping: str | None) -> ClassNumbers:
+    """The embedded mapping of a family, or a JSON file: {CLASS FOLDER: [synsets]}, or in_to_in9.json.
+
+    The latter is {class number: number with which its folder's name begins, or -1}; a list contains
+    the class folders of a family with its own classes. ImageNet-D's mapping is that of Rusak et al.
+    2022 (bethgelab/robustness, examples/imagenet_d), ObjectNet's the one that comes with it
+    (mappings/objectnet_to_imagenet_1k.json).
+
+    Raises HoldfastError if it is no such mapping.
+    """
+    path = ASSETS / f"classes-{name}.json" if mapping is None else Path(mapping)
+    wanted = '{"CLASS FOLDER": ["n01440764", ...], ...}'
+    if not path.is_file():
+        hint = f"in_to_in9.json from {FAMILIES[name].origin}" if name == "bg-challenge" else wanted
+        place = "" if mapping is None else f", and there is no file {mapping}"
+        raise HoldfastError(
+            f"The class folders of {name} are not named by synset{place}. Pass mapping=FILE, a "
+            f"JSON file: {hint}."
+        )
+    try:
+        table = json.loads(path.read_text())
+        if isinstance(table, list) and mapping is None:
+            table = {folder: [number] for number, folder in enumerate(table)}
+        elif all(isinstance(group, int) for group in table.values()):
+            groups: dict[str, list[int]] = {}
+            for number, group in table.items():
+                groups.setdefault(f"{group:02}", []).append(int(number))
+            return lambda folder: groups.get(folder.partition("_")[0])
+        else:
+            table = {folder: [synsets()[s] for s in group] for folder, group in table.items()}
+    except (ValueError, AttributeError, TypeError, KeyError) as error:
+        raise HoldfastError(
+            f"{path} is not a mapping of class folders, {wanted} ({type(error).__name__}: {error})."
+        ) from None
+    return table.get

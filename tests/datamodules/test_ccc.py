@@ -83,6 +83,8 @@ def test_segments_describe_the_stream(calibration: Path) -> None:
     ("arguments", "sentence"),
     [
         ({"difficulty": "esy"}, "Choose easy, medium, hard"),
+        ({"difficulty": 250}, r"difficulty=.* 0 to 100"),
+        ({"difficulty": float("nan")}, r"difficulty=.* 0 to 100"),
         ({"calibration": "glyfs"}, "glyphs"),
         ({"corruptions": ["gaussian_noise", "rain"]}, "lacks rain"),
         ({"corruptions": ["fog", "fog"]}, "two different"),

@@ -27,8 +27,10 @@ from holdfast.datamodules.corruptions import (
     image,
     jpeg,
 )
+from holdfast.datamodules.corruptions.blur import disk
 from holdfast.datamodules.corruptions.parameters import TABLES, parameters
 from holdfast.datamodules.corruptions.random import Rng
+from holdfast.datamodules.corruptions.weather import plasma
 
 ALL = (*CORRUPTIONS, *EXTRA)  # and those added since
 RESIZE = cv2.resize
@@ -133,6 +135,22 @@ def test_golden_pairs(key: str) -> None:
     error = (out - torch.from_numpy(AT_224[key]).int()).abs().float()
     # JPEG amplifies the one grey level by which its input may differ.
     assert error.mean() < 1 if "jpeg" in key else (error <= 1).float().mean() >= 0.999
+
+
+PARTS = load("parts.npz")
+
+
+@pytest.mark.parametrize("key", [key for key in PARTS if key.startswith("disk")])
+def test_disk(key: str) -> None:
+    radius, sigma = key.removeprefix("disk.radius").split("_blur")
+    np.testing.assert_array_equal(disk(float(radius), float(sigma)), PARTS[key])
+
+
+@pytest.mark.parametrize(("size", "decay"), [(256, 2.0), (32, 1.4)])
+def test_plasma(size: int, decay: float) -> None:
+    field = plasma(torch.zeros(1, size, size), NumpyRng(int(PARTS[f"seed{size}"])), decay)[0]
+    every = size // len(PARTS[f"plasma{size}"])
+    np.testing.assert_allclose(field[::every, ::every], PARTS[f"plasma{size}"], atol=1e-5)
 
 
 # ---- statistics

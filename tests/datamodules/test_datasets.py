@@ -1,10 +1,8 @@
 """Data sets in folders and arrays: layouts, labels, orders, broken files, refusals."""
 
 import gc
-import hashlib
 import json
 import multiprocessing
-import pickle
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -14,7 +12,6 @@ import pytest
 import torch
 from conftest import plain_trainer, tiny_net
 from PIL import Image
-from torchvision import datasets
 
 from holdfast import HoldfastError
 from holdfast.callbacks import SoftmaxScore
@@ -36,7 +33,7 @@ from holdfast.datamodules import (
 from holdfast.datamodules.calibration import ASSETS
 from holdfast.datamodules.cinc import THREE_D
 from holdfast.datamodules.corruptions import CORRUPTIONS, EXTRA
-from holdfast.datamodules.families import FAMILIES
+from holdfast.datamodules.sets import FAMILIES
 from holdfast.imagenet import synsets
 from holdfast.methods import Source
 
@@ -422,32 +419,6 @@ def test_without_the_last_batch(cifar: Path, tmp_path: Path) -> None:
         CIFARC(str(cifar), batch_size=7, drop_last=True)
     tree(tmp_path / "r")
     assert ImageSet("imagenet-r", str(tmp_path / "r"), batch_size=4, drop_last=True).images == 4
-
-
-@pytest.mark.parametrize("classes", [10, 100])
-def test_clean_cifar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, classes: int) -> None:
-    """A small data set in torchvision's format; only the table of checksums is adapted."""
-    kind = {10: datasets.CIFAR10, 100: datasets.CIFAR100}[classes]
-    folder, name = tmp_path / kind.base_folder, kind.test_list[0][0]
-    folder.mkdir()
-    data = np.arange(4, dtype=np.uint8).repeat(3072).reshape(4, 3072)
-    data[:, 1024:2048] += 100  # green
-    key = {10: "labels", 100: "fine_labels"}[classes]
-    sums = {}
-    for file, content in ((name, {"data": data, key: [7, 1, 9, 3]}), (kind.meta["filename"], {})):
-        content |= {kind.meta["key"]: []}
-        (folder / file).write_bytes(pickle.dumps(content))
-        sums[file] = hashlib.md5((folder / file).read_bytes()).hexdigest()
-    monkeypatch.setattr(kind, "train_list", [])
-    monkeypatch.setattr(kind, "test_list", [[name, sums[name]]])
-    meta = {**kind.meta, "md5": sums[kind.meta["filename"]]}
-    monkeypatch.setattr(kind, "meta", meta)
-    images, found, *_ = Clean(CIFAR(str(tmp_path), classes)).batch(torch.arange(4))
-    pixels = (images[:, :, 5, 5] * 255).round().int().tolist()
-    assert {(p[0], label) for p, label in zip(pixels, found.tolist(), strict=True)} == {
-        *((0, 7), (1, 1), (2, 9), (3, 3)),
-    }
-    assert all(green == red + 100 for red, green, _ in pixels)
 
 
 def test_a_run_that_goes_on_counts_broken_files_once(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 import http.server
 import io
 import itertools
-import resource
 import signal
 import threading
 from collections.abc import Iterator
@@ -147,24 +146,6 @@ def test_two_processes_do_not_write_the_same_shard(
         assert main(arguments(calibration, tmp_path)) == 2
     assert "Another process is writing" in capsys.readouterr().err
     assert len(Shard(tmp_path / RUN / "serial_00000.tar")) == SIZE
-
-
-def test_a_full_disk_is_one_sentence(
-    calibration: Path, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
-    """A limit on the size of files stands for the disk."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
-    try:
-        assert main(arguments(calibration, tmp_path)) == 2
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, ignored)
-    sentence = capsys.readouterr().err.splitlines()[-1]
-    assert "serial_00000.tar" in sentence
-    assert "(File too large)" in sentence
-    assert not list(tmp_path.rglob("*.tar"))
 
 
 @pytest.mark.slow

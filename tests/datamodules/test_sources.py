@@ -10,7 +10,7 @@ from PIL import Image
 from torchvision import transforms
 
 from holdfast import HoldfastError
-from holdfast.datamodules import CCC, Clean, DatasetSource, Digits, Glyphs, ImageFolder, ImageSource
+from holdfast.datamodules import Clean, DatasetSource, Digits, Glyphs, ImageFolder, ImageSource
 from holdfast.datamodules.counter import random_bits, scramble
 from holdfast.datamodules.sources.folder import random_box
 from holdfast.datamodules.sources.tar import Sample, decode
@@ -211,12 +211,6 @@ def test_a_folder_of_images_without_classes(tree, tmp_path):
     assert ImageFolder(flat, size=8, labels="unknown").name(0) == ("", "1.png")
     with pytest.raises(HoldfastError, match="Unknown labels='none'"):
         ImageFolder(flat, labels="none")
-
-
-@pytest.mark.parametrize("difficulty", [250, -1, float("nan")])
-def test_difficulties_are_percentages(difficulty):
-    with pytest.raises(HoldfastError, match=r"difficulty=.* 0 to 100"):
-        CCC(Digits(), difficulty)
 
 
 @pytest.mark.filterwarnings("error:the images have")
