@@ -10,7 +10,6 @@ from torch.optim import SGD, Optimizer
 
 from .. import HoldfastError, in_range
 from .optimizers import OptimizerFactory
-from .parts.contrast import instance_loss
 from .parts.norm import training
 from .parts.teacher import TeacherMethod
 from .parts.views import contrast_view, flipped
@@ -29,10 +28,8 @@ class AdaContrast(TeacherMethod):
     A weak view gets the label that its nearest neighbours in a bank of earlier images vote for; a strong
     view is trained on this label, and contrasted with the momentum model's features of another strong
     view, against a queue of keys with other labels. A diversity loss spreads the predictions of a batch
-    over the classes. All
-    parameters learn; running
-    statistics follow the views. The student is scored, after its step. Defaults are those of
-    mariodoebler/test-time-adaptation for ImageNet-C.
+    over the classes. All parameters learn; running statistics follow the views. The student is scored,
+    after its step. Defaults are those of mariodoebler/test-time-adaptation for ImageNet-C.
 
     Args:
         optimizer: for all parameters; default: SGD with learning rate 2e-4, Nesterov momentum 0.9 and
@@ -48,6 +45,8 @@ class AdaContrast(TeacherMethod):
         patience: images before neighbours vote.
         **kwargs: see `TTAMethod`.
     """
+
+    adapts = "all"
 
     def __init__(
         self,
@@ -76,9 +75,6 @@ class AdaContrast(TeacherMethod):
 
     def prepare(self) -> None:
         self.make_teacher()
-
-    def adaptable_parameters(self) -> Iterable[nn.Parameter]:
-        return self.backbone.parameters()
 
     @property
     def predictor(self) -> nn.Module:
@@ -175,3 +171,17 @@ class AdaContrast(TeacherMethod):
         for name, values in new.items():
             bank[name][rows] = values[-size:]
         bank["at"] = (bank["at"] + count) % size
+
+
+def instance_loss(
+    query: Tensor, keys: Tensor, queue: Tensor, same: Tensor, temperature: float
+) -> Tensor:
+    """Cross-entropy of each query's own key among the queue's keys, with cosine / temperature as logits.
+
+    All are unit vectors: queries [B,D], keys [B,D], queue [N,D]. Those of the `same` label [B,N] are left
+    out (AdaContrast, Eq. 3 and 4).
+    """
+    own = (query * keys).sum(1, keepdim=True)
+    others = (query @ queue.T).masked_fill(same, -torch.inf)
+    logits = torch.cat([own, others], 1) / temperature
+    return cross_entropy(logits, torch.zeros_like(logits[:, 0], dtype=torch.long))

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Literal, final
 
 import torch
 from lightning.pytorch import LightningDataModule
@@ -11,7 +11,7 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.utils.hooks import RemovableHandle
-from torchmetrics import MetricCollection
+from torchmetrics import MeanMetric, Metric, MetricCollection
 
 from .. import HoldfastError, in_range
 from ..batch import Batch, as_batch
@@ -32,12 +32,12 @@ from .checks import (
 )
 from .distributed import averaged, divided
 from .functional import full_precision, seeded
-from .metrics import Metrics, WeightedMean, counted_here
 from .optimizers import OptimizerFactory, made, plain, settings_of, sgd
 from .parts.norm import needs_batch, norm_affine, use_batch_statistics
 from .source_data import first_batches, usable
 from .state import Resettable, Snapshot
 
+Metrics = Metric | MetricCollection | Sequence[Metric] | dict[str, Metric]
 # Steps in a row that are not finite, after which the model is reset.
 NOT_FINITE_LIMIT = 5
 # Steps without an update, after which a warning says so.
@@ -83,12 +83,15 @@ class TTAMethod(Resettable):
         torch.Size([4, 5])
     """
 
+    # Which parameters adapt: those of normalisation layers, all of the backbone, or none.
+    adapts: Literal["norms", "all", "nothing"] = "norms"
+    # Whether the normalisation layers at the top do not adapt, and their names.
+    skip_top = False
+    skipped_layers: Sequence[str] = ()
     # Whether `update` takes one image at a time and scores it after its step.
     by_image: ClassVar[bool] = False
     # Whether the scored logits come from an update, so that a prediction makes one and undoes it.
     predicts_by_update: ClassVar[bool] = False
-    # Normalisation layers at the top that do not adapt.
-    skipped_layers: Sequence[str] = ()
     # How many images `learn_source` looks at, in whole batches; 0: it is not called.
     source_images = 0
     # A data module with these images; None: the first ones of the stream.
@@ -116,11 +119,12 @@ class TTAMethod(Resettable):
         # Images of this run, for data without positions.
         self._seen = 0
         self._hooks: list[RemovableHandle] = []
-        self.batch_accuracy = counted_here(WeightedMean())
-        self.image_accuracy = counted_here(WeightedMean())
+        self.batch_accuracy, self.image_accuracy = WeightedMean(), WeightedMean()
         self.metrics = MetricCollection({} if metrics is None else metrics).clone()
-        for metric in self.metrics.values():
-            counted_here(metric)
+        for metric in (self.batch_accuracy, self.image_accuracy, *self.metrics.values()):
+            metric.persistent(True)
+            # Each rank counts all images.
+            metric.sync_on_compute = metric._to_sync = False
         source = load_backbone(backbone) if isinstance(backbone, str) else deepcopy(backbone)
         check_precision(source := with_logits(source))
         self.source_hash = weights_hash(source)
@@ -147,8 +151,10 @@ class TTAMethod(Resettable):
         use_batch_statistics(self.backbone)
 
     def adaptable_parameters(self) -> Iterable[nn.Parameter]:
-        """The parameters that adapt; default: scale and shift of every normalisation layer."""
-        return self.norm_affine()
+        """The parameters that adapt, by `adapts`: scale and shift of normalisation layers, all, or none."""
+        if self.adapts == "norms":
+            return self.norm_affine()
+        return self.backbone.parameters() if self.adapts == "all" else ()
 
     def fresh_state(self) -> dict[str, Any]:
         """What the method remembers between steps, as at the start: tensors and plain values."""
@@ -328,19 +334,15 @@ class TTAMethod(Resettable):
         self._due += 1
         if "selected" in self.trace:
             self._selected = self.trace["selected"] + (self._selected or 0)
-        if self._due < PATIENCE:
-            return
-        name = type(self).__name__
-        if self._selected == 0:
+        start = f"{type(self).__name__} %s in the first {PATIENCE} steps. "
+        if self._due == PATIENCE and self._selected == 0:
             rank_zero_warn(
-                f"{name} selected no image in the first {PATIENCE} steps, so the model is not updated. "
-                "Relax the limits by which it selects, such as entropy_factor or confidence, or use a "
-                "backbone that is more certain of these images."
+                start % "selected no image" + "Relax the limits by which it selects, such as "
+                "entropy_factor or confidence, or use a backbone that is more certain of these images."
             )
-        elif self.never_updated:
+        elif self._due == PATIENCE and self.never_updated:
             rank_zero_warn(
-                f"{name} changed no parameter in the first {PATIENCE} steps. Check the optimizer's "
-                "learning rate and the loss."
+                start % "changed no parameter" + "Check the optimizer's learning rate and the loss."
             )
 
     # ---- networks and their predictions ---------------------------------------------------------
@@ -417,12 +419,12 @@ class TTAMethod(Resettable):
         """The modules that end the stages of `predictor`, in the order of computation; [] if none."""
         return stage_ends(self.predictor)
 
-    def norm_affine(self, skip_top: bool = False) -> list[nn.Parameter]:
-        """Scale and shift of the normalisation layers, perhaps without the top layers': `top_norms`.
+    def norm_affine(self) -> list[nn.Parameter]:
+        """Scale and shift of the normalisation layers; those of `top_norms` are left out with `skip_top`.
 
         Raises HoldfastError if there is none.
         """
-        if skip_top:
+        if self.skip_top:
             self.skipped_layers = top_norms(self.backbone)
         return norm_affine(self.backbone, self.skipped_layers)
 
@@ -524,3 +526,12 @@ class TTAMethod(Resettable):
             self.log("accuracy", self.batch_accuracy)
             self.log("accuracy_per_image", self.image_accuracy)
             self.log_dict(self.metrics)
+
+
+class WeightedMean(MeanMetric):
+    """The weighted mean of values, without torchmetrics' check for NaN, for which the host would wait."""
+
+    def update(self, value: Tensor, weight: Tensor) -> None:  # type: ignore[override]
+        weight = weight.to(self.dtype)
+        self.mean_value += torch.where(weight > 0, value * weight, 0).sum()
+        self.weight += weight.sum()

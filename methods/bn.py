@@ -1,6 +1,5 @@
 """Adaptation of batch normalisation statistics."""
 
-from collections.abc import Iterable
 from typing import Any
 
 from torch import Tensor, nn
@@ -23,6 +22,7 @@ class BNAdapt(TTAMethod):
         **kwargs: see `TTAMethod`.
     """
 
+    adapts = "nothing"
     stored = False  # see `BlendedBatchNorm`
 
     def __init__(
@@ -51,9 +51,6 @@ class BNAdapt(TTAMethod):
         for layer in batch_norms(self.backbone):
             if isinstance(layer, BlendedBatchNorm):
                 layer.prior, layer.alpha, layer.stored = self.prior, self.alpha, self.stored
-
-    def adaptable_parameters(self) -> Iterable[nn.Parameter]:
-        return ()
 
     def update(self, images: Tensor) -> Tensor:
         return self.predict(images)

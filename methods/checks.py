@@ -85,27 +85,25 @@ def check_labels(labels: Tensor, classes: int, of_source: int | None) -> None:
 
 def check_loss(loss: Any, name: str) -> None:
     """Raise HoldfastError unless the loss is a scalar tensor with a gradient."""
-    if not isinstance(loss, Tensor) or loss.numel() != 1:
-        found = f"a tensor {list(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
+    if not isinstance(loss, Tensor) or loss.numel() != 1 or not loss.requires_grad:
+        found = type(loss).__name__
+        if isinstance(loss, Tensor):
+            found = (
+                f"a tensor {list(loss.shape)} with{'' if loss.requires_grad else 'out'} a gradient"
+            )
         raise HoldfastError(
-            f"{name}.loss returned {found}. Return a scalar tensor, such as a mean."
-        )
-    if not loss.requires_grad:
-        raise HoldfastError(
-            f"{name}.loss returned a tensor without a gradient. Compute it from the logits, without "
-            "detach() or torch.no_grad()."
+            f"{name}.loss returned {found}. Return a scalar tensor, such as a mean, that is computed "
+            "from the logits without detach() or torch.no_grad()."
         )
 
 
 def check_precision(backbone: nn.Module) -> None:
     """Raise HoldfastError if the weights' dtype is too coarse for small steps."""
-    for name, parameter in backbone.named_parameters():
-        if parameter.dtype in (torch.float16, torch.bfloat16):
-            raise HoldfastError(
-                f"The backbone's {name} is {parameter.dtype}, which is too coarse for small "
-                "updates. Pass backbone.float(), and use autocast for speed "
-                "(precision='bf16-mixed' of the Trainer)."
-            )
+    if {torch.float16, torch.bfloat16} & {parameter.dtype for parameter in backbone.parameters()}:
+        raise HoldfastError(
+            "The backbone has weights of half precision, which is too coarse for small updates. Pass "
+            "backbone.float(), and use autocast for speed (precision='bf16-mixed' of the Trainer)."
+        )
 
 
 def check_trainer(trainer: Trainer) -> None:

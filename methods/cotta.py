@@ -1,6 +1,5 @@
 """CoTTA: continual test-time adaptation."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -54,16 +53,14 @@ class CoTTA(TeacherMethod):
         **kwargs: Any,
     ) -> None:
         in_range(1, views=views)
-        self.everything, self.symmetric = everything, symmetric
+        self.adapts = "all" if everything else "norms"
+        self.symmetric = symmetric
         self.threshold, self.views, self.teacher_rate = threshold, views, teacher_rate
         self.restore_rate = restore
         super().__init__(backbone, optimizer, recovery=recovery, **kwargs)
 
     def own_recovery(self) -> Recovery:
         return StochasticRestore(self.restore_rate)
-
-    def adaptable_parameters(self) -> Iterable[nn.Parameter]:
-        return self.backbone.parameters() if self.everything else self.norm_affine()
 
     def update(self, images: Tensor) -> Tensor:
         logits, target = self(images), self.predict(images)

@@ -1,7 +1,6 @@
 """DeYO: destroy your object."""
 
 import math
-from collections.abc import Iterable
 from typing import Any, Literal
 
 import torch
@@ -63,9 +62,6 @@ class DeYO(TTAMethod):
         self.weigh_entropy, self.weigh_drop = weigh_entropy, weigh_drop
         self.skip_top = skip_top
         super().__init__(backbone, optimizer, **kwargs)
-
-    def adaptable_parameters(self) -> Iterable[nn.Parameter]:
-        return self.norm_affine(self.skip_top)
 
     def loss(self, logits: Tensor, images: Tensor) -> Tensor | None:
         entropy, largest = softmax_entropy(logits), math.log(logits.shape[1])

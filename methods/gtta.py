@@ -39,6 +39,8 @@ class GTTA(TTAMethod):
         **kwargs: see `TTAMethod`.
     """
 
+    adapts = "all"
+
     def __init__(
         self,
         backbone: str | nn.Module,
@@ -54,9 +56,6 @@ class GTTA(TTAMethod):
         self.mixup, self.confidence_rate = mixup, confidence_rate
         self.source_images, self.source_data = source_images, source_data
         super().__init__(backbone, optimizer, **kwargs)
-
-    def adaptable_parameters(self) -> Iterable[nn.Parameter]:
-        return self.backbone.parameters()
 
     def fresh_state(self) -> dict[str, Any]:
         return {"confidence": 0.9, "replayed": 0}

@@ -1,6 +1,5 @@
 """MEMO: marginal entropy minimisation with one test point."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -30,6 +29,7 @@ class MEMO(TTAMethod):
         **kwargs: see `TTAMethod`.
     """
 
+    adapts = "all"
     by_image = predicts_by_update = True
 
     def __init__(
@@ -51,9 +51,6 @@ class MEMO(TTAMethod):
         for layer in batch_norms(self.backbone):
             if isinstance(layer, BlendedBatchNorm):
                 layer.alpha, layer.stored = self.alpha, True
-
-    def adaptable_parameters(self) -> Iterable[nn.Parameter]:
-        return self.backbone.parameters()
 
     def update(self, images: Tensor) -> Tensor:
         if not self._pass:  # the first of several steps, which see the same views

@@ -1,16 +1,15 @@
 """NOTE: test-time adaptation robust to temporally correlated streams."""
 
-from random import Random
+from collections import Counter
 from typing import Any
 
 from torch import Tensor, nn
 from torch.optim import Adam
 
 from .. import in_range
-from .base import TTAMethod
 from .functional import damped_entropy
 from .optimizers import OptimizerFactory
-from .parts.memory import PBRS, updates_within
+from .parts.memory import Memory, MemoryMethod, largest
 from .parts.norm import (
     InstanceAwareBatchNorm,
     batch_norms,
@@ -25,7 +24,33 @@ def adam(params: Any) -> Adam:
     return Adam(params, lr=1e-4)
 
 
-class NOTE(TTAMethod):
+class PBRS(Memory):
+    """NOTE's memory: a random sample of the stream with balanced classes.
+
+    Prediction-balanced reservoir sampling (Gong et al. 2022, Alg. 1): when it is full, a new image of a
+    class that is not among the largest replaces a random image of a random largest class. One of a
+    largest class replaces a random image of its own class, with the probability for which the stored
+    ones remain a uniform sample of all images of that class.
+    """
+
+    @staticmethod
+    def empty() -> dict[str, Any]:
+        return {**Memory.empty(), "arrived": {}}  # images of each class so far
+
+    def make_room(self, content: dict[str, Any], label: int, value: float) -> bool:
+        items, arrived = content["items"], content["arrived"]
+        arrived[label] = arrived.get(label, 0) + 1
+        if len(items) < self.capacity:
+            return True
+        count = Counter(item["label"] for item in items)
+        share = count[label] / arrived[label]
+        if label in largest(count) and self.random.uniform(0, 1) > share:
+            return False
+        self.drop_of_largest(items, label)
+        return True
+
+
+class NOTE(MemoryMethod):
     """Instance-aware normalisation, and entropy on a balanced memory (Gong et al. 2022).
 
     Predictions use the moving statistics; they are scored, and the memory uses them as classes. After
@@ -56,7 +81,7 @@ class NOTE(TTAMethod):
         in_range(1, capacity=capacity, every=every)
         in_range(0, k=k)
         self.k, self.bn_momentum, self.every = k, bn_momentum, every
-        self.memory = PBRS(capacity, Random())
+        self.memory = PBRS(capacity)
         super().__init__(backbone, optimizer, **kwargs)
 
     def prepare(self) -> None:
@@ -70,23 +95,12 @@ class NOTE(TTAMethod):
         return {"seen": 0, "memory": PBRS.empty()}
 
     def update(self, images: Tensor) -> Tensor:
-        logits, state = self.predict(images), self.state
-        self.draw()
-        self.collecting, labels = True, logits.argmax(1).cpu()
-        for part, update_due in updates_within(state["seen"], len(images), self.every):
-            self.memory.add(state["memory"], images[part], labels[part], labels[part])
-            if update_due:
-                self.collecting = False
-                for _ in self.passes():
-                    self.learn(self.memory.read(state["memory"])[0])
-        state["seen"] += len(images)
+        logits = self.predict(images)
+        labels = logits.argmax(1)
+        self.remember(images, labels, labels)
         return logits
 
-    def draw(self) -> None:
-        """Seed the memory's random number generator for this batch."""
-        self.memory.random.seed(f"{self.seed} {self.steps_since_reset} PBRS")
-
-    def learn(self, images: Tensor) -> None:
+    def learn(self, images: Tensor, ages: Tensor) -> None:
         """One entropy step on the memory's images [M,3,H,W]."""
         # The batch statistics of a single image would ruin the moving ones.
         with training(self.backbone, len(images) > 1):

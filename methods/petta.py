@@ -7,11 +7,12 @@ from typing import Any, Literal
 import torch
 from lightning.pytorch import LightningDataModule
 from torch import Tensor, nn
+from torch.nn.functional import one_hot
 
 from .. import HoldfastError, in_range
 from .functional import consistency, soft_cross_entropy
 from .optimizers import OptimizerFactory, adam
-from .parts.contrast import class_means, class_variances
+from .parts.contrast import class_means
 from .parts.norm import training
 from .rotta import RoTTA
 
@@ -65,6 +66,7 @@ class PeTTA(RoTTA):
         self.prototype_rate = prototype_rate
         self.source_images, self.source_data = source_images, source_data
         super().__init__(backbone, optimizer, teacher_rate=teacher_rate, **kwargs)
+        self.every = None  # an update follows each batch
 
     def prepare(self) -> None:
         super().prepare()
@@ -91,9 +93,9 @@ class PeTTA(RoTTA):
     def update(self, images: Tensor) -> Tensor:
         with torch.no_grad():
             found, logits = self.features(self.teacher, images)
-        self.remember(images, *self.judged(logits))
-        self.state["drift"] = 1 - torch.exp(-self.divergence(found, logits.argmax(1)))
-        self.learn_in_passes()
+        labels, entropy = self.judged(logits)
+        self.state["drift"] = 1 - torch.exp(-self.divergence(found, labels))
+        self.remember(images, labels, entropy)
         return logits
 
     def divergence(self, found: Tensor, labels: Tensor) -> Tensor:
@@ -144,3 +146,10 @@ def distance(pairs: Iterable[tuple[Tensor, Tensor]], kind: Regularizer) -> Tenso
         return torch.stack([((now - source) ** 2).sum() for now, source in pairs]).mean()
     flat = [(now.flatten(), source.flatten()) for now, source in pairs]
     return -torch.stack([torch.cosine_similarity(*pair, dim=0) for pair in flat]).mean()
+
+
+def class_variances(features: Tensor, labels: Tensor, means: Tensor, counts: Tensor) -> Tensor:
+    """Unbiased variances [C,D] about `means` [C,D]; infinite for classes of fewer than two rows."""
+    member = one_hot(labels, len(means)).to(features)
+    variances = (member.T @ (features - means[labels]) ** 2) / (counts - 1).clamp_min(1)[:, None]
+    return variances.masked_fill(counts[:, None] < 2, torch.inf)

@@ -55,7 +55,7 @@ class REM(TTAMethod):
 
     def adaptable_parameters(self) -> Iterable[nn.Parameter]:
         inside = {id(p) for block in self.tokens.blocks for p in block.parameters()}
-        return [p for p in self.norm_affine(self.skip_top) if id(p) in inside]
+        return [p for p in self.norm_affine() if id(p) in inside]
 
     def update(self, images: Tensor) -> Tensor:
         stacked = self.logits(self.masked, images)

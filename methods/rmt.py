@@ -1,6 +1,6 @@
 """RMT: robust mean teacher."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
@@ -43,6 +43,8 @@ class RMT(TeacherMethod):
         **kwargs: see `TTAMethod`.
     """
 
+    adapts = "all"
+
     def __init__(
         self,
         backbone: str | nn.Module,
@@ -72,9 +74,6 @@ class RMT(TeacherMethod):
     def prepare(self) -> None:
         super().prepare()
         self.projector = projector(self.backbone, self.projection)
-
-    def adaptable_parameters(self) -> Iterable[nn.Parameter]:
-        return self.backbone.parameters()
 
     def fresh_state(self) -> dict[str, Any]:
         return {"replayed": 0}

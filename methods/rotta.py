@@ -1,21 +1,68 @@
 """RoTTA: robust test-time adaptation."""
 
+import math
+from collections import Counter
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from .. import in_range
-from ..callbacks.later import on_host
 from .functional import damped_entropy, soft_cross_entropy
 from .optimizers import OptimizerFactory, adam
-from .parts.memory import CSTU, updates_within
+from .parts.memory import Memory, MemoryMethod, largest
 from .parts.norm import MovingBatchNorm, batch_norms, replace_batch_norms, training
 from .parts.teacher import TeacherMethod
 from .parts.views import random_view
 
 
-class RoTTA(TeacherMethod):
+class CSTU(Memory):
+    """RoTTA's memory: balanced classes, with preference for recent and certain images.
+
+    Removes the item with the highest lambda_t / (1 + e^(-age/N)) + lambda_u H / ln C, where the entropy H
+    is its value, if that is higher than the new image's (Yuan et al. 2023).
+
+    Args:
+        classes: their number C; a class holds at most N / C images.
+        early_quota: apply that quota also before the memory is full, as in RoTTA's own code.
+    """
+
+    def __init__(
+        self,
+        capacity: int,
+        classes: int,
+        lambda_t: float = 1.0,
+        lambda_u: float = 1.0,
+        early_quota: bool = True,
+    ) -> None:
+        super().__init__(capacity)
+        self.classes, self.lambda_t, self.lambda_u = classes, lambda_t, lambda_u
+        self.early_quota = early_quota
+
+    def score(self, age: int, entropy: float) -> float:
+        timeliness = self.lambda_t / (1 + math.exp(-age / self.capacity))
+        return timeliness + self.lambda_u * entropy / math.log(self.classes)
+
+    def make_room(self, content: dict[str, Any], label: int, value: float) -> bool:
+        items = content["items"]
+        count, full = Counter(item["label"] for item in items), len(items) >= self.capacity
+        within_quota = count[label] < self.capacity / self.classes
+        if not full and (within_quota or not self.early_quota):
+            return True
+        rivals = largest(count) if within_quota else [label]
+        scored = [
+            (self.score(item["age"], item["value"]), item["label"], index)
+            for index, item in enumerate(items)
+            if item["label"] in rivals
+        ]
+        worst, _, index = max(scored, default=(-math.inf, 0, 0))
+        if worst <= self.score(0, value):
+            return not scored
+        del items[index]
+        return True
+
+
+class RoTTA(MemoryMethod, TeacherMethod):
     """Learns from a mean teacher on a balanced, fresh and certain memory (Yuan et al. 2023).
 
     Batch normalisation follows the stream with moving statistics. The teacher's predictions in eval
@@ -35,7 +82,7 @@ class RoTTA(TeacherMethod):
         **kwargs: see `TTAMethod`.
     """
 
-    memory: CSTU | None = None
+    memory = None
 
     def __init__(
         self,
@@ -62,43 +109,22 @@ class RoTTA(TeacherMethod):
             layer.momentum = self.alpha
         self.make_teacher()
 
-    def fresh_state(self) -> dict[str, Any]:
-        return {"seen": 0, "memory": CSTU.empty()}
-
     @torch.no_grad()
     def predict(self, images: Tensor) -> Tensor:
         return self.logits(self.teacher, images)
 
     def update(self, images: Tensor) -> Tensor:
         logits = self.predict(images)
-        self.collecting, (labels, entropy) = True, self.judged(logits)
-        for part, update_due in updates_within(self.state["seen"], len(images), self.every):
-            self.remember(images[part], labels[part], entropy[part])
-            if update_due:
-                self.collecting = False
-                self.learn_in_passes()
+        self.remember(images, *self.judged(logits))
         return logits
 
     def judged(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Labels [B] and entropies [B] by the teacher's logits [B,C], on the host."""
+        """Labels [B] and entropies [B] by the teacher's logits [B,C]."""
         if self.memory is None:  # only logits tell the number of classes
             self.memory = CSTU(
                 self.capacity, logits.shape[1], self.lambda_t, self.lambda_u, self.early_quota
             )
-        labels, entropy = on_host(logits.argmax(1), damped_entropy(logits))
-        return labels, entropy
-
-    def remember(self, images: Tensor, labels: Tensor, entropy: Tensor) -> None:
-        """Offer images [B,3,H,W] to the memory."""
-        assert self.memory is not None
-        self.memory.add(self.state["memory"], images, labels, entropy)
-        self.state["seen"] += len(images)
-
-    def learn_in_passes(self) -> None:
-        """`steps` updates on the memory's content."""
-        assert self.memory is not None
-        for _ in self.passes():
-            self.learn(*self.memory.read(self.state["memory"]))
+        return logits.argmax(1), damped_entropy(logits)
 
     def learn(self, images: Tensor, ages: Tensor) -> None:
         """One step of the student, and then of the teacher, on the memory's images [M,3,H,W]."""

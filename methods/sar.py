@@ -1,7 +1,6 @@
 """SAR: sharpness-aware and reliable entropy minimisation."""
 
 import math
-from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -53,9 +52,6 @@ class SAR(TTAMethod):
 
     def own_recovery(self) -> Recovery:
         return MRS()
-
-    def adaptable_parameters(self) -> Iterable[nn.Parameter]:
-        return self.norm_affine(self.skip_top)
 
     def forget_steps(self) -> None:
         if not self.keep_momentum:

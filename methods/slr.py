@@ -43,9 +43,6 @@ class SLR(TTAMethod):
         self.kappa, self.delta, self.skip_top = kappa, delta, skip_top
         super().__init__(backbone, optimizer, **kwargs)
 
-    def adaptable_parameters(self) -> Iterable[nn.Parameter]:
-        return self.norm_affine(self.skip_top)
-
     def fresh_state(self) -> dict[str, Any]:
         return {"mean_probs": None}
 

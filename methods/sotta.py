@@ -1,21 +1,39 @@
 """SoTTA: screening-out test-time adaptation."""
 
-from collections.abc import Iterable
-from random import Random
 from typing import Any
 
 from torch import Tensor, nn
 
 from .. import in_range
-from ..callbacks.later import on_host
-from .base import TTAMethod
 from .functional import damped_entropy
 from .optimizers import OptimizerFactory, adam, sam_step
-from .parts.memory import HUS, updates_within
+from .parts.memory import Memory, MemoryMethod
 from .parts.norm import batch_norms, require_running_statistics, training
 
 
-class SoTTA(TTAMethod):
+class HUS(Memory):
+    """SoTTA's memory: confident images only, with balanced classes (Gong et al. 2023).
+
+    When it is full, it removes a random image of the new image's class if that class is among the largest,
+    otherwise one of a random largest class.
+
+    Args:
+        confidence: smallest value of an image that is stored.
+    """
+
+    def __init__(self, capacity: int, confidence: float) -> None:
+        super().__init__(capacity)
+        self.confidence = confidence
+
+    def make_room(self, content: dict[str, Any], label: int, value: float) -> bool:
+        if value < self.confidence:
+            return False
+        if len(content["items"]) >= self.capacity:
+            self.drop_of_largest(content["items"], label)
+        return True
+
+
+class SoTTA(MemoryMethod):
     """Minimises entropy and its sharpness on confident, balanced images (Gong et al. 2023).
 
     Predictions, made with running statistics, are scored and decide what the memory keeps; after
@@ -47,7 +65,7 @@ class SoTTA(TTAMethod):
         **kwargs: Any,
     ) -> None:
         in_range(1, capacity=capacity, every=every)
-        self.memory = HUS(capacity, confidence, Random())
+        self.memory = HUS(capacity, confidence)
         self.rho, self.bn_momentum, self.every, self.skip_top = rho, bn_momentum, every, skip_top
         super().__init__(backbone, optimizer, **kwargs)
 
@@ -56,29 +74,14 @@ class SoTTA(TTAMethod):
         for layer in batch_norms(self.backbone):
             layer.momentum = self.bn_momentum
 
-    def adaptable_parameters(self) -> Iterable[nn.Parameter]:
-        return self.norm_affine(self.skip_top)
-
-    def fresh_state(self) -> dict[str, Any]:
-        return {"seen": 0, "memory": HUS.empty()}
-
     def update(self, images: Tensor) -> Tensor:
-        logits, state = self.predict(images), self.state
-        confidence, label = logits.softmax(1).max(1)
-        content = state["memory"]
-        self.memory.random.seed(f"{self.seed} {self.steps_since_reset} HUS")
+        logits = self.predict(images)
+        confidence, labels = logits.softmax(1).max(1)
         self.trace["selected"] = (confidence >= self.memory.confidence).sum()
-        self.collecting, (label, confidence) = True, on_host(label, confidence)
-        for part, update_due in updates_within(state["seen"], len(images), self.every):
-            self.memory.add(content, images[part], label[part], confidence[part])
-            self.collecting &= not update_due
-            if update_due and content["items"]:
-                for _ in self.passes():
-                    self.learn(self.memory.read(content)[0])
-        state["seen"] += len(images)
+        self.remember(images, labels, confidence)
         return logits
 
-    def learn(self, images: Tensor) -> None:
+    def learn(self, images: Tensor, ages: Tensor) -> None:
         """One sharpness-aware step on the memory's images [M,3,H,W]."""
 
         def entropy() -> Tensor:

@@ -1,8 +1,6 @@
 """The frozen source model."""
 
-from collections.abc import Iterable
-
-from torch import Tensor, nn
+from torch import Tensor
 
 from .base import TTAMethod
 
@@ -11,11 +9,10 @@ class Source(TTAMethod):
     """The source model as it was trained: running statistics, no adaptation; the optimizer has no
     effect."""
 
+    adapts = "nothing"
+
     def prepare(self) -> None:
         """Leave the backbone as it is."""
-
-    def adaptable_parameters(self) -> Iterable[nn.Parameter]:
-        return ()
 
     def update(self, images: Tensor) -> Tensor:
         return self.predict(images)

@@ -23,30 +23,21 @@ def first_batches(
 
     Those of the stream, FROM_STREAM at most, come without their labels.
     """
-    if data is None:
-        images = min(images, FROM_STREAM)
-    else:
+    of_stream, own, seen = data is None, trainer.datamodule, 0  # type: ignore[attr-defined]
+    if data is not None:
         data.prepare_data()
         data.setup("test")
-    seen = 0
-    for found in stream_batches(trainer) if data is None else data.test_dataloader():
-        batch = as_batch(found, seen, 0)
-        if data is None:
-            batch = batch._replace(labels=torch.full_like(batch.labels, -1))
-        yield batch
-        seen += len(batch.images)
-        if seen >= images:
-            return
-
-
-def stream_batches(trainer: Trainer) -> Iterator[Any]:
-    """All batches of the run, as its loaders give them; a data module makes new loaders for this."""
-    data = trainer.datamodule  # type: ignore[attr-defined]
-    if data is None:
-        loaders = trainer.test_dataloaders if trainer.testing else trainer.predict_dataloaders
+        loaders = data.test_dataloader()
+    elif own is not None:  # makes new loaders for this
+        loaders = own.test_dataloader() if trainer.testing else own.predict_dataloader()
     else:
-        loaders = data.test_dataloader() if trainer.testing else data.predict_dataloader()
-    return (batch for batch, *_ in CombinedLoader(loaders, "sequential"))
+        loaders = trainer.test_dataloaders if trainer.testing else trainer.predict_dataloaders
+    for found, *_ in CombinedLoader(loaders, "sequential"):
+        batch = as_batch(found, seen, 0)
+        seen += len(batch.images)
+        yield batch._replace(labels=torch.full_like(batch.labels, -1)) if of_stream else batch
+        if seen >= (min(images, FROM_STREAM) if of_stream else images):
+            return
 
 
 def usable(batches: Iterable[Any], like: Tensor) -> Iterator[tuple[Tensor, Tensor]]:

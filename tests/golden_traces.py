@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from holdfast.callbacks import ASR, MRS, FisherRestore
 from holdfast.callbacks.restore import linear_quantile
 from holdfast.methods import CMF, EATA, AdaContrast, PeTTA, RoTTA, TTAMethod
-from holdfast.methods.parts.memory import CSTU
+from holdfast.methods.rotta import CSTU
 
 INPUTS = dict(np.load(GOLDEN / "tta" / "inputs.npz"))
 SENSITIVITY = GOLDEN / "sensitivity.json"

@@ -2,7 +2,7 @@
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, normalize, one_hot
+from torch.nn.functional import normalize, one_hot
 from torch.nn.utils import skip_init
 
 from ...callbacks.features import classifier
@@ -65,20 +65,6 @@ def contrast_with_prototypes(
     return contrastive_loss(normalize(full_precision(projector(views)), dim=2), temperature)
 
 
-def instance_loss(
-    query: Tensor, keys: Tensor, queue: Tensor, same: Tensor, temperature: float
-) -> Tensor:
-    """Cross-entropy of each query's own key among the queue's keys, with cosine / temperature as logits.
-
-    All are unit vectors: queries [B,D], keys [B,D], queue [N,D]. Those of the `same` label [B,N] are left
-    out (AdaContrast, Eq. 3 and 4).
-    """
-    own = (query * keys).sum(1, keepdim=True)
-    others = (query @ queue.T).masked_fill(same, -torch.inf)
-    logits = torch.cat([own, others], 1) / temperature
-    return cross_entropy(logits, torch.zeros_like(logits[:, 0], dtype=torch.long))
-
-
 def class_sums(features: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
     """Sums [C,D] of the rows [N,D] of each class, and how many it has [C]."""
     member = one_hot(labels, classes).to(features)
@@ -89,10 +75,3 @@ def class_means(features: Tensor, labels: Tensor, classes: int) -> tuple[Tensor,
     """Mean features [C,D] of each class, and how many of the rows [N,D] it has [C]; 0 where none."""
     sums, counts = class_sums(features, labels, classes)
     return sums / counts.clamp_min(1)[:, None], counts
-
-
-def class_variances(features: Tensor, labels: Tensor, means: Tensor, counts: Tensor) -> Tensor:
-    """Unbiased variances [C,D] about `means` [C,D]; infinite for classes of fewer than two rows."""
-    member = one_hot(labels, len(means)).to(features)
-    variances = (member.T @ (features - means[labels]) ** 2) / (counts - 1).clamp_min(1)[:, None]
-    return variances.masked_fill(counts[:, None] < 2, torch.inf)

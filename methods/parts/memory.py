@@ -1,6 +1,5 @@
-"""Memories of images from the stream; subclasses decide which images to store."""
+"""Memories of images from the stream, and the methods that learn from one."""
 
-import math
 from collections import Counter
 from collections.abc import Iterator
 from random import Random
@@ -8,6 +7,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+
+from ...callbacks.later import on_host
+from ..base import TTAMethod
 
 Item = dict[str, Any]  # label: int, value: float, age: int (arrivals since its own), slot: int
 
@@ -23,15 +25,24 @@ class Memory:
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
+        # For rules that draw lots; the method reseeds it before each batch.
+        self.random = Random()
 
     @staticmethod
     def empty() -> dict[str, Any]:
         """The content of an empty memory."""
         return {"items": [], "images": None}
 
-    def make_room(self, items: list[Item], label: int, value: float) -> bool:
+    def make_room(self, content: dict[str, Any], label: int, value: float) -> bool:
         """Remove an item if necessary; returns whether the new image is stored."""
         raise NotImplementedError
+
+    def drop_of_largest(self, items: list[Item], label: int) -> None:
+        """Remove a random item of the label if that is a largest class, or else of a random largest one."""
+        top = largest(Counter(item["label"] for item in items))
+        shrinking = label if label in top else self.random.choice(top)
+        members = [index for index, item in enumerate(items) if item["label"] == shrinking]
+        del items[members[self.random.randrange(len(members))]]
 
     def add(self, content: dict[str, Any], images: Tensor, labels: Tensor, values: Tensor) -> None:
         """Offer images [B,3,H,W] with labels [B] and values [B] one after the other; changes `content`."""
@@ -39,7 +50,7 @@ class Memory:
         for position, (label, value) in enumerate(
             zip(labels.tolist(), values.tolist(), strict=True)
         ):
-            if self.make_room(items, label, value):
+            if self.make_room(content, label, value):
                 slot = min(set(range(self.capacity)).difference(item["slot"] for item in items))
                 items.append({"label": label, "value": value, "age": 0, "slot": slot})
                 arrivals[slot] = position  # a later arrival may take the same slot again
@@ -59,126 +70,55 @@ class Memory:
         return images, ages.to(images.device)
 
 
-class CSTU(Memory):
-    """RoTTA's memory: balanced classes, with preference for recent and certain images.
-
-    Removes the item with the highest lambda_t / (1 + e^(-age/N)) + lambda_u H / ln C, where the entropy H
-    is its value, if that is higher than the new image's (Yuan et al. 2023).
-
-    Args:
-        classes: their number C; a class holds at most N / C images.
-        early_quota: apply that quota also before the memory is full, as in RoTTA's own code.
-    """
-
-    def __init__(
-        self,
-        capacity: int,
-        classes: int,
-        lambda_t: float = 1.0,
-        lambda_u: float = 1.0,
-        early_quota: bool = True,
-    ) -> None:
-        super().__init__(capacity)
-        self.classes, self.lambda_t, self.lambda_u = classes, lambda_t, lambda_u
-        self.early_quota = early_quota
-
-    def score(self, age: int, entropy: float) -> float:
-        timeliness = self.lambda_t / (1 + math.exp(-age / self.capacity))
-        return timeliness + self.lambda_u * entropy / math.log(self.classes)
-
-    def make_room(self, items: list[Item], label: int, value: float) -> bool:
-        count, full = Counter(item["label"] for item in items), len(items) >= self.capacity
-        within_quota = count[label] < self.capacity / self.classes
-        if not full and (within_quota or not self.early_quota):
-            return True
-        rivals = largest(count) if within_quota else [label]
-        scored = [
-            (self.score(item["age"], item["value"]), item["label"], index)
-            for index, item in enumerate(items)
-            if item["label"] in rivals
-        ]
-        worst, _, index = max(scored, default=(-math.inf, 0, 0))
-        if worst <= self.score(0, value):
-            return not scored
-        del items[index]
-        return True
-
-
-class HUS(Memory):
-    """SoTTA's memory: confident images only, with balanced classes (Gong et al. 2023).
-
-    When it is full, it removes a random image of the new image's class if that class is among the largest,
-    otherwise one of a random largest class.
-
-    Args:
-        confidence: smallest value of an image that is stored.
-        random: chooses the image to remove; the method reseeds it before each batch.
-    """
-
-    def __init__(self, capacity: int, confidence: float, random: Random) -> None:
-        super().__init__(capacity)
-        self.confidence, self.random = confidence, random
-
-    def make_room(self, items: list[Item], label: int, value: float) -> bool:
-        if value < self.confidence:
-            return False
-        if len(items) >= self.capacity:
-            top = largest(Counter(item["label"] for item in items))
-            shrinking = label if label in top else self.random.choice(top)
-            members = [index for index, item in enumerate(items) if item["label"] == shrinking]
-            del items[members[self.random.randrange(len(members))]]
-        return True
-
-
-class PBRS(Memory):
-    """NOTE's memory: a random sample of the stream with balanced classes.
-
-    Prediction-balanced reservoir sampling (Gong et al. 2022, Alg. 1): when it is full, a new image of a
-    class that is not among the largest replaces a random image of a random largest class. One of a
-    largest class replaces a random image of its own class, with the probability for which the stored
-    ones remain a uniform sample of all images of that class.
-
-    Args:
-        random: source of random numbers, which the method reseeds before each batch.
-    """
-
-    def __init__(self, capacity: int, random: Random) -> None:
-        super().__init__(capacity)
-        self.random = random
-        self.arrived: dict[int, int] = {}  # images of each class so far, in the content that grows
-
-    @staticmethod
-    def empty() -> dict[str, Any]:
-        return {**Memory.empty(), "arrived": {}}
-
-    def add(self, content: dict[str, Any], images: Tensor, labels: Tensor, values: Tensor) -> None:
-        self.arrived = content["arrived"]
-        super().add(content, images, labels, values)
-
-    def make_room(self, items: list[Item], label: int, value: float) -> bool:
-        self.arrived[label] = self.arrived.get(label, 0) + 1
-        if len(items) < self.capacity:
-            return True
-        count = Counter(item["label"] for item in items)
-        top = largest(count)
-        shrinking = label if label in top else self.random.choice(top)
-        if label in top and self.random.uniform(0, 1) > count[label] / self.arrived[label]:
-            return False
-        members = [index for index, item in enumerate(items) if item["label"] == shrinking]
-        del items[members[self.random.randrange(len(members))]]
-        return True
-
-
 def largest(count: Counter[int]) -> list[int]:
     """The labels of the largest classes, in order."""
     most = max(count.values(), default=0)
     return sorted(label for label in count if count[label] == most)
 
 
-def updates_within(seen: int, size: int, every: int) -> Iterator[tuple[slice, bool]]:
-    """The parts of a batch, after `seen` images, that end where an update is due, or with the batch."""
+def updates_within(seen: int, size: int, every: int | None) -> Iterator[tuple[slice, bool]]:
+    """The parts of a batch, after `seen` images, that end where an update is due, or with the batch.
+
+    every: images between two updates; None: one follows each batch.
+    """
+    if every is None:
+        yield slice(size), True
+        return
     start = 0
     while start < size:
         stop = min(size, start + every - (seen + start) % every)
         yield slice(start, stop), (seen + stop) % every == 0
         start = stop
+
+
+class MemoryMethod(TTAMethod):
+    """A method that predicts first, and learns from a memory of images after every `every` images."""
+
+    memory: Any
+    every: int | None
+
+    def fresh_state(self) -> dict[str, Any]:
+        return {"seen": 0, "memory": (self.memory or Memory).empty()}
+
+    def remember(self, images: Tensor, labels: Tensor, values: Tensor) -> None:
+        """Offer images [B,3,H,W] with labels [B] and values [B] to the memory; learn from it where due."""
+        memory, state = self.memory, self.state
+        self.draw()
+        labels, values = on_host(labels, values)
+        self.collecting = True
+        for part, update_due in updates_within(state["seen"], len(images), self.every):
+            memory.add(state["memory"], images[part], labels[part], values[part])
+            state["seen"] += len(images[part])
+            if update_due:
+                self.collecting = False
+                for _ in self.passes() if state["memory"]["items"] else ():
+                    self.learn(*memory.read(state["memory"]))
+
+    def draw(self) -> None:
+        """Seed the rule's random numbers for this batch."""
+        name = type(self.memory).__name__
+        self.memory.random.seed(f"{self.seed} {self.steps_since_reset} {name}")
+
+    def learn(self, images: Tensor, ages: Tensor) -> None:
+        """One update on the memory's images [M,3,H,W], of these ages [M]."""
+        raise NotImplementedError

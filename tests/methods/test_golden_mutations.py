@@ -31,10 +31,11 @@ from holdfast.methods import (
 from holdfast.methods import functional as f
 from holdfast.methods.optimizers import sam_step
 from holdfast.methods.parts.contrast import contrastive_loss
-from holdfast.methods.parts.memory import CSTU, Memory
+from holdfast.methods.parts.memory import Memory
 from holdfast.methods.parts.norm import blend, stored_moments, use_batch_statistics
 from holdfast.methods.parts.teacher import TeacherMethod
 from holdfast.methods.rem import ranking_loss
+from holdfast.methods.rotta import CSTU
 
 
 class Mutation(NamedTuple):
@@ -107,7 +108,7 @@ MUTATIONS = [
     cotta(CoTTA.update, "self.follow()", "pass"),
     cotta(CoTTA.update, "0.5 * loss + 0.5", "1.0 * loss + 0.0"),
     cotta_all(CoTTA.update, "0.5 * loss + 0.5", "1.0 * loss + 0.0"),
-    cotta_all(CoTTA.adaptable_parameters, "if self.everything", "if not self.everything"),
+    cotta_all(TTAMethod.adaptable_parameters, '== "all"', '!= "all"'),
     sar(SAR.update, "reliable = entropy.detach() < margin", "reliable = entropy.detach() > margin"),
     sar(SAR.update, "reliable & (there.detach() < margin)", "reliable"),
     sar(sam_step, "torch._foreach_copy_(params, here)", "pass"),

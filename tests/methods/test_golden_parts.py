@@ -1,7 +1,6 @@
 """Memories, statistics and losses of RoTTA and SoTTA agree with the official implementations."""
 
 from functools import partial
-from random import Random
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,10 @@ from golden_traces import INPUTS
 
 from holdfast.methods import RoTTA
 from holdfast.methods.functional import damped_entropy, soft_cross_entropy
-from holdfast.methods.parts.memory import CSTU, HUS, PBRS
+from holdfast.methods.note import PBRS
 from holdfast.methods.parts.norm import InstanceAwareBatchNorm, MovingBatchNorm
+from holdfast.methods.rotta import CSTU
+from holdfast.methods.sotta import HUS
 
 
 def offer(memory: Any, content: dict[str, Any], number: int, label: int, value: float) -> None:
@@ -30,8 +31,8 @@ def stored(memory: Any, content: dict[str, Any]) -> list[int]:
 def test_hus(file: str) -> None:
     golden = np.load(GOLDEN / "sotta" / f"{file}.npz")
     threshold = np.nan_to_num(float(golden["threshold"]), nan=0.0)
-    random = Random(int(golden["python_random_seed"]))
-    memory, content = HUS(int(golden["capacity"]), threshold, random), HUS.empty()
+    memory, content = HUS(int(golden["capacity"]), threshold), HUS.empty()
+    memory.random.seed(int(golden["python_random_seed"]))
     for i, (label, value) in enumerate(zip(golden["pred"], golden["confidence"], strict=True)):
         offer(memory, content, i, label, value)
         assert stored(memory, content) == [n for n in golden["ids"][i] if n >= 0]
@@ -40,8 +41,8 @@ def test_hus(file: str) -> None:
 @pytest.mark.parametrize("file", ["note_pbrs_a", "note_pbrs_b_small", "note_pbrs_c_blocks"])
 def test_pbrs(file: str) -> None:
     golden = np.load(GOLDEN / "tta2" / f"{file}.npz")
-    random = Random(int(golden["python_random_seed"]))
-    memory, content = PBRS(int(golden["capacity"]), random), PBRS.empty()
+    memory, content = PBRS(int(golden["capacity"])), PBRS.empty()
+    memory.random.seed(int(golden["python_random_seed"]))
     for i, label in enumerate(golden["pred"]):
         offer(memory, content, i, label, 0.0)
         assert stored(memory, content) == [n for n in golden["ids"][i] if n >= 0]

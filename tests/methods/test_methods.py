@@ -38,6 +38,7 @@ from holdfast.methods import (
     TTAMethod,
 )
 from holdfast.methods.distributed import Parts, batch_size
+from holdfast.methods.foa import drawn, evolved, first_distribution
 from holdfast.methods.functional import (
     conjugate_label,
     conjugate_loss,
@@ -47,7 +48,6 @@ from holdfast.methods.functional import (
 )
 from holdfast.methods.parts import augmix
 from holdfast.methods.parts import views as views_module
-from holdfast.methods.parts.evolution import drawn, evolved, first_distribution
 from holdfast.methods.parts.norm import NORMS
 from holdfast.methods.parts.teacher import TeacherMethod
 from holdfast.methods.testing import (
