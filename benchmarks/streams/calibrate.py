@@ -24,7 +24,6 @@ from ...files import locked
 from ...methods.backbones import load_backbone, weights_hash
 from ...methods.backbones.load import with_logits
 from ..common_options import add_source, difficulty, share
-from .ccc_paths import PAIR, show_paths
 
 SETTING = ("weights", "content", "images", "table")  # provenance that determines the accuracies
 PIECE = 256  # number of images corrupted together
@@ -44,9 +43,10 @@ def parser() -> argparse.ArgumentParser:
     add("--images", type=int, default=192, help="images per accuracy (default: 192)")
     add("--corruptions", nargs="+", default=EASY, help="two or more (default: CCC-Easy's)")
     add("--table", default="imagenet", choices=tuple(TABLES))
-    add("--out", type=Path, help="npz file to write or continue")
+    add("--out", type=Path, required=True, help="npz file to write or continue")
     add(
         "--shard",
+        dest="share",
         metavar="I/N",
         type=share,
         default=(0, 1),
@@ -59,39 +59,22 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--official", type=Path, help="convert CCC's published pickle instead")
     add("--merge", type=Path, nargs="+", help="join these files into --out instead")
-    add("--paths", metavar="NAME", help="print the lengths of a calibration's paths instead")
-    add("--targets", type=float, nargs="+", help="of --paths: percent (default: CCC's)")
-    add("--picture", type=Path, help="of --paths: draw one pair's paths to a PNG, SVG or PDF file")
-    add("--pair", nargs=2, default=PAIR, help="of --picture (default: figure 2.2's)")
     return parser
 
 
 def main(argv: list[str]) -> int:
-    """Measure or resume a calibration, merge shards, convert the official file, or print paths."""
-    args = parser().parse_args(argv)
-    if args.paths:
-        show_paths(args.paths, args.targets, args.picture, args.pair)
-    elif args.out is None:
-        raise HoldfastError("--out is missing. Pass the npz file to write, as in --out mine.npz.")
-    elif args.merge or args.official:
-        found = merged(args.merge) if args.merge else Calibration.load_official(args.official)
-        with locked(args.out, wait=False):
-            found.save(args.out)
+    """Measure or resume a calibration, merge shards, or convert the official file."""
+    options = vars(parser().parse_args(argv))
+    out, shards, official = options["out"], options.pop("merge"), options.pop("official")
+    if shards or official:
+        found = merged(shards) if shards else Calibration.load_official(official)
+        with locked(out, wait=False):
+            found.save(out)
         pairs, missing = len(found.names) * (len(found.names) - 1), found.unfinished()
         lacks = f"; unfinished: {missing[0][0]} and {missing[0][1]}, ..." if missing else ""
-        print(f"{args.out}: {pairs - len(missing)} of {pairs} pairs are measured{lacks}")
+        print(f"{out}: {pairs - len(missing)} of {pairs} pairs are measured{lacks}")
     else:
-        calibrate(
-            args.backbone,
-            args.source,
-            args.out,
-            images=args.images,
-            corruptions=args.corruptions,
-            size=args.size,
-            table=args.table,
-            share=args.shard,
-            difficulty=args.difficulty,
-        )
+        calibrate(**options)
     return 0
 
 

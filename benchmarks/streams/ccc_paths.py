@@ -1,22 +1,17 @@
-"""`holdfast calibrate --paths`: the lengths of CCC's walks (Press et al. 2023, table A.1)."""
+"""CCC's walks through a calibration (Press et al. 2023, figure 2.2 and table A.1)."""
 
 from collections.abc import Mapping, Sequence
 from itertools import permutations
-from pathlib import Path
-from statistics import mean, median
 from typing import TYPE_CHECKING
 
-from ... import HoldfastError
 from ...datamodules import Calibration, find_path
 from ...datamodules.calibration import STEP
-from ...datamodules.ccc import DIFFICULTIES, corruptions_for
-from ...drawing import panels, saved
+from ...datamodules.ccc import corruptions_for
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 PAIR = ("gaussian_noise", "motion_blur")  # the pair in figure 2.2
-KINDS = (".png", ".svg", ".pdf")
 COLOURS = ("#d62728", "#ff9500", "#ffe100")  # red, orange and yellow, as there
 
 
@@ -60,39 +55,3 @@ def draw_walks(
     ax.set_ylabel(f"severity of {first.replace('_', ' ')}")
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=3, fontsize=8, frameon=False)
     ax.figure.colorbar(image, ax=ax, label="accuracy of the source model, %", shrink=0.75)
-
-
-def show_paths(
-    name: str, targets: Sequence[float] | None, picture: Path | None, pair: Sequence[str]
-) -> None:
-    """Print minimum, maximum, mean and median length per target; draw the walks of one pair."""
-    calibration = Calibration.load(name)
-    if picture:
-        check_picture(calibration, picture, pair)
-    names = {target: name for name, target in DIFFICULTIES.items()}
-    targets = targets or [*DIFFICULTIES.values()]
-    print(f"{'target':>14} {'pairs':>6} {'min':>5} {'max':>5} {'mean':>6} {'median':>7}")
-    for target in targets:
-        found = lengths(calibration, target)
-        label = f"{names.get(target, '')} {target:g} %".strip()
-        print(
-            f"{label:>14} {len(found):6} {min(found):5} {max(found):5} {mean(found):6.1f} "
-            f"{median(found):7g}"
-        )
-    if picture:
-        labels = {names.get(target, f"walk {n}"): target for n, target in enumerate(targets, 1)}
-        figure, (ax,) = panels(size=(6.4, 5.6), framed=True)
-        draw_walks(ax, calibration, pair, labels)
-        print(f"figure: {saved(figure, picture)}")
-
-
-def check_picture(calibration: Calibration, picture: Path, pair: Sequence[str]) -> None:
-    """Refuse a format that matplotlib cannot write, and a pair that the calibration lacks."""
-    if picture.suffix not in KINDS:
-        raise HoldfastError(
-            f"--picture {picture} has an unsupported format. Choose a name ending in "
-            f"{', '.join(KINDS)}."
-        )
-    if pair[0] == pair[1]:
-        raise HoldfastError(f"--pair {' '.join(pair)} is invalid. Pass two different corruptions.")
-    calibration.check(pair, calibration.near)
