@@ -6,11 +6,9 @@ import json
 import re
 import shlex
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import in_range
-from ..drawing import panels, saved
 from ..imagenet import CORRUPTIONS
 from .common_options import add_source
 from .suites import grid, suite
@@ -38,15 +36,13 @@ def parser() -> argparse.ArgumentParser:
     add("--severity", type=float, default=5, help="severity from 0 to 5 (default: 5)")
     add("--corruptions", nargs="+", default=CORRUPTIONS, help="default: the 15 of ImageNet-C")
     add("--images", type=int, help=f"per corruption (default: those of the source, at most {MOST})")
-    add("--table", help="corruption parameters (default: cifar for 32 pixels, else imagenet)")
-    add("--batch", type=int, default=64, help="images per batch (default: 64)")
     add("--json", action="store_true", help="print accuracies in [0,1] as JSON")
     suite.add_options(parser)
     return parser
 
 
 def main(argv: list[str]) -> int:
-    """Run unfinished cells, then print the table and draw the figure."""
+    """Run unfinished cells, then print the table."""
     args = parser().parse_args(argv)
     args.command = shlex.join(["holdfast", "corruptions", *argv])
     config = described(args)
@@ -61,15 +57,14 @@ def main(argv: list[str]) -> int:
         keys = ("backbone", "source", "severity", "images", "table")
         found = table.astype(object).where(table.notna(), None).to_dict()
         print(json.dumps({**{k: getattr(args, k) for k in keys}, "accuracy": found}, indent=1))
-        return int(failed > 0)
-    print((100 * table).to_string(float_format="{:.1f}".format, na_rep="-"))
-    bound = 196 * (0.25 / (args.images * len(config["seeds"]))) ** 0.5
-    print(
-        f"(accuracy in % at severity {args.severity:g}, {args.images:,} images per corruption, each from "
-        f"the source model; 95 % intervals within ± {bound:.1f} points; the mean excludes clean images)"
-    )
-    figure = Path(config["out"], f"corruptions-{args.severity:g}.png")
-    print(f"figure: {draw(100 * table, args.severity, figure)}")
+    else:
+        print((100 * table).to_string(float_format="{:.1f}".format, na_rep="-"))
+        bound = 196 * (0.25 / (args.images * len(config["seeds"]))) ** 0.5
+        print(
+            f"(accuracy in % at severity {args.severity:g}, {args.images:,} images per corruption, each "
+            f"from the source model; 95 % intervals within ± {bound:.1f} points; the mean excludes clean "
+            "images)"
+        )
     return int(failed > 0)
 
 
@@ -79,10 +74,10 @@ def described(args: argparse.Namespace) -> dict[str, Any]:
     from ..datamodules.corruptions import check
     from ..datamodules.sources.named import open_source, source_config
 
-    in_range(1, images=args.images, batch=args.batch)
+    in_range(1, images=args.images)
     source = open_source(args.source, args.size, "stream", "center")
     args.images = args.images or min(len(source), MOST)
-    args.table = args.table or TABLES.get(source.size, "imagenet")
+    args.table = TABLES.get(source.size, "imagenet")
     for name in args.corruptions:
         check(name, args.severity, args.table)
     data = {
@@ -90,7 +85,6 @@ def described(args: argparse.Namespace) -> dict[str, Any]:
         "severities": [args.severity],
         "each": args.images,
         "table": args.table,
-        "batch_size": args.batch,
     }
     streams = {
         name if name == CLEAN else f"{name} {args.severity:g}": {
@@ -132,11 +126,3 @@ def accuracies(cells: list[grid.Cell]) -> "pd.DataFrame":
     table = frame.pivot_table("accuracy", "corruption", "method", sort=False, dropna=False)
     table.loc[MEAN] = table.drop(CLEAN).mean(skipna=False)
     return table
-
-
-def draw(table: "pd.DataFrame", severity: float, path: Path) -> Path:
-    """Draw the accuracies in percent, one bar per method under each corruption; returns the path."""
-    figure, (ax,) = panels(size=(6.4, 0.9 + 0.27 * len(table) * max(1, len(table.columns) / 2)))
-    label = f"accuracy at severity {severity:g}, %"
-    table[::-1].plot.barh(ax=ax, width=0.8, xlim=(0, 100), xlabel=label, ylabel="")
-    return saved(figure, path)

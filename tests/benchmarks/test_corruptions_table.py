@@ -30,7 +30,6 @@ def test_the_table_of_a_model(folder: Path, capsys: pytest.CaptureFixture) -> No
     """Each cell is a run of a fresh model; what is finished is not run again."""
     assert main(WORDS) == 0
     shown = capsys.readouterr().out
-    assert (folder / RUNS / "corruptions-5.png").stat().st_size > 5000
     done = {path: path.stat().st_mtime_ns for path in RUNS.rglob(SUMMARY)}
     assert len(done) == 6
     lost = RUNS / "fog 5-seed43" / "Tent" / SUMMARY
