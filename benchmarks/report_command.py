@@ -45,12 +45,10 @@ def main(argv: list[str]) -> None:
     if args.status:
         print(status(args.folder))
     elif args.html is not None:
-        from .papers.comparison import published_beside  # deferred: few need it
         from .results import report_page
 
         report_page.check()
-        runs = find(args.folder)
-        print(f"page: {report_page.write(args.folder, runs, args.html, published_beside(runs))}")
+        print(f"page: {report_page.write(args.folder, find(args.folder), args.html)}")
     elif args.json or args.format == "json":
         print(json.dumps(as_json(find(args.folder)), indent=1))
     else:

@@ -55,18 +55,13 @@ HEADER = [
 
 @event_priority(50)  # before mkdocstrings looks for them
 def on_config(config: Any) -> None:
-    """Link the packages where they are called `holdfast`, and list the papers' pages."""
+    """Link the packages where they are called `holdfast`, and list the classes' pages."""
     shutil.rmtree(LINKS, ignore_errors=True)
     LINKS.mkdir(parents=True)
     for path in [*(ROOT / "core").glob("*.py"), *(ROOT / name for name in PACKAGES)]:
         (LINKS / path.name).symlink_to(path)
 
     sections = {name: pages for section in config.nav for name, pages in section.items()}
-    for folder in sorted(path for path in (ROOT / "docs" / "papers").iterdir() if path.is_dir()):
-        pages = [
-            {page.stem: f"papers/{folder.name}/{page.name}"} for page in sorted(folder.glob("*.md"))
-        ]
-        sections["Papers"].append({folder.name: pages})
     for part in PARTS:
         for file, heading, _ in class_pages(part):
             sections[part.capitalize()].append({heading: f"{part}/{file}"})

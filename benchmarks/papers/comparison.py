@@ -1,82 +1,24 @@
 """Differences between the settings of runs and those of a paper's full-scale suite."""
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from ...files import read_json
-from ...run_folder import CELL
-from ..results.groups import groups
 from ..results.runs import Run, grouped
 from ..suites.cell import Cell
 from ..suites.cell import parts as parts_of
 from ..suites.settings import Setting, only_watches, settings
-from .experiment import EXPERIMENTS, FULL
-from .page import printed, text_of
 
 MANY = 6  # maximum number of values listed in a sentence
 PLACES = {"data": "stream", "model": "method"}
-
-
-class Difference(NamedTuple):
-    """A setting that differs from the paper's, in all methods or in those listed.
-
-    `ours` or `theirs` is empty if the classes of that side have no such argument.
-    """
-
-    name: str
-    ours: tuple[Any, ...]
-    theirs: tuple[Any, ...]
-    methods: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        of = f" ({', '.join(self.methods)})" if self.methods else ""
-        if not self.theirs:
-            return f"{self.name}: {listed(self.ours)}; the paper's setup has no such setting{of}"
-        if not self.ours:
-            return f"{self.name}: not set here; {listed(self.theirs)} in the paper's setup{of}"
-        return f"{self.name}: {listed(self.ours)}, not {listed(self.theirs)}{of}"
-
-
-class Kind:
-    """A group of cells that differ only in the seed.
-
-    levels: the levels of each factor that the suite varies, in order.
-    """
-
-    def __init__(self, cell: Cell, levels: dict[str, list[Any]]) -> None:
-        self.cell, self.method = cell, cell.names["method"]
-        self.place = cell.names["stream"], cell.names["override"]
-        self.setting = cell.names["setting"]
-        self.factors = frozenset(cell.factors)
-        self.levels = frozenset((name, str(level)) for name, level in cell.factors.items())
-        self.positions = frozenset(
-            (name, levels[name].index(level)) for name, level in cell.factors.items()
-        )
-
-    @cached_property
-    def settings(self) -> dict[str, Setting]:
-        return settings(self.cell)
-
-    def nearness(self, other: "Kind") -> tuple[Any, ...]:
-        """A sort key for the similarity of two groups, by names and factors."""
-        return (
-            self.place == other.place,
-            self.setting == other.setting,
-            self.factors == other.factors,
-            len(self.levels & other.levels),
-            len(self.positions & other.positions),
-            self.place[1] == other.place[1],
-        )
+Settings = dict[str, Setting]  # by path, such as "data.severity"
 
 
 def differences(
     ours: Sequence[Cell], theirs: Sequence[Cell], parts: Sequence[str] = ()
-) -> list[Difference]:
-    """The differences of our runs from the paper's; [] if there are none.
+) -> list[str]:
+    """The settings in which our runs differ from the paper's, as sentences; [] if in none.
 
-    Each run is compared with the paper's run of the same method that is most similar in factors and names.
+    For each method, all values of a setting are compared with those in the paper's runs of this method.
 
     Args:
         ours: the cells of our runs.
@@ -85,110 +27,73 @@ def differences(
     """
     if not theirs:
         return []
-    own, wanted = kinds(ours), kinds(theirs)
-    found = of_settings(paired(own, wanted), wanted, parts)
-    known = {difference.name.rpartition(".")[2] for difference in found}
-    levels, other = levels_in(ours), levels_in(theirs)
-    for name in (name for name in levels if name in other and name not in known):
-        if set(map(str, levels[name])) != set(map(str, other[name])):
-            found.append(Difference(name, tuple(levels[name]), tuple(other[name])))
+    own, wanted = by_method(ours), by_method(alike(ours, theirs))
+    common = [method for method in own if method in wanted]
+    differing: dict[tuple[str, str, str], list[str]] = {}
+    having: dict[str, set[str]] = {}
+    for method in common:
+        both = own[method], wanted[method]
+        for place in dict.fromkeys(p for side in both for kind in side for p in kind):
+            having.setdefault(place, set()).add(method)
+            if not parts or place.partition(".")[0] in parts:
+                for pair in unequal(place, *both):
+                    differing.setdefault((place, *pair), []).append(method)
+    found = []
+    for (place, left, right), methods in differing.items():
+        some = () if having[place] == set(methods) else methods
+        found.append(sentence(called(place), left, right, some))
     for name in ("setting",) if parts else ("method", "setting"):
-        sides = [
-            list(dict.fromkeys(cell.names[name] for cell in cells)) for cells in (ours, theirs)
-        ]
-        one, two = (tuple(n for n in sides[k] if n not in sides[1 - k]) for k in (0, 1))
+        sides = [dict.fromkeys(c.names[name] for c in cells) for cells in (ours, theirs)]
+        one, two = ([n for n in sides[k] if n not in sides[1 - k]] for k in (0, 1))
         if one or two:
-            found.append(Difference(f"{name}s", one, two))
+            found.append(sentence(f"{name}s", listed(one), listed(two)))
     for name, count in (("seeds", seeds), ("runs", len)):
         if not parts and count(ours) != count(theirs):
-            found.append(Difference(f"number of {name}", (count(ours),), (count(theirs),)))
+            found.append(sentence(f"number of {name}", str(count(ours)), str(count(theirs))))
     return found
+
+
+def alike(ours: Sequence[Cell], theirs: Sequence[Cell]) -> list[Cell]:
+    """The paper's runs on our data sets; all of its runs if it has not each of these data sets."""
+    known, wanted = ({cell.names["setting"] for cell in cells} for cells in (ours, theirs))
+    return [cell for cell in theirs if cell.names["setting"] in known or not known <= wanted]
 
 
 def seeds(cells: Sequence[Cell]) -> int:
     return len({cell.names["seed"] for cell in cells})
 
 
-def kinds(cells: Iterable[Cell]) -> list[Kind]:
-    """The groups of cells that differ only in the seed."""
-    found: dict[tuple[str, ...], Cell] = {}
-    for cell in cells:
-        names = (cell.names[key] for key in ("method", "override", "stream"))
-        found.setdefault((*names, *parts_of(cell)), cell)
-    levels = levels_in(found.values())
-    return [Kind(cell, levels) for cell in found.values()]
+def by_method(cells: Iterable[Cell]) -> dict[str, list[Settings]]:
+    """The settings of the cells of each method, once for cells that differ only in the seed."""
+    found = grouped(cells, lambda cell: (cell.names["method"], *parts_of(cell)))
+    kinds = grouped(found.items(), lambda entry: str(entry[0][0]))
+    return {method: [settings(same[0]) for _, same in own] for method, own in kinds.items()}
 
 
-def levels_in(cells: Iterable[Cell]) -> dict[str, list[Any]]:
-    """The levels of each factor, in the order of the suite."""
-    found: dict[str, list[Any]] = {}
-    for cell in cells:
-        for name, level in cell.factors.items():
-            levels = found.setdefault(name, [])
-            if level not in levels:
-                levels.append(level)
-    return found
+def unequal(place: str, ours: list[Settings], theirs: list[Settings]) -> list[tuple[str, str]]:
+    """The values of a setting on both sides if they differ, as a list of one pair, else [].
 
-
-def paired(own: list[Kind], wanted: list[Kind]) -> list[tuple[Kind, Kind]]:
-    """Each group with the paper's most similar one of the same method, if there is one."""
-    methods: dict[str, list[Kind]] = {}
-    for other in wanted:
-        methods.setdefault(other.method, []).append(other)
-    return [
-        (kind, max(methods[kind.method], key=kind.nearness))
-        for kind in own
-        if kind.method in methods
-    ]
-
-
-def of_settings(
-    pairs: list[tuple[Kind, Kind]], wanted: list[Kind], parts: Sequence[str]
-) -> list[Difference]:
-    """The settings in which pairs differ, without duplicates, with all their values."""
-    differing: dict[str, dict[str, list[tuple[Kind, Kind]]]] = {}  # by place and method
-    for kind, other in pairs:
-        for place in {**kind.settings, **other.settings}:
-            if parts and place.partition(".")[0] not in parts:
-                continue
-            sides = kind.settings.get(place), other.settings.get(place)
-            if unequal(*sides) and not added(place, other):
-                differing.setdefault(place, {}).setdefault(kind.method, []).append((kind, other))
-    beside = {other.setting for _, other in pairs}
-    theirs = [other for other in wanted if other.setting in beside]
-    found = []
-    for place, methods in differing.items():
-        groups: dict[tuple[Any, ...], list[str]] = {}
-        for method, unlike in methods.items():
-            columns = [[k for k, _ in pairs], theirs]
-            both = [values(place, (k for k in side if k.method == method)) for side in columns]
-            if both[0] == both[1]:  # the same values in different runs
-                both = [values(place, column) for column in zip(*unlike, strict=True)]
-            groups.setdefault(tuple(both), []).append(method)
-        having = {k.method for k, o in pairs if place in k.settings or place in o.settings}
-        for (left, right), named in groups.items():
-            some = () if having == set(named) else tuple(named)
-            found.append(Difference(called(place), left, right, some))
-    return found
-
-
-def unequal(one: Setting | None, other: Setting | None) -> bool:
-    """Whether a setting differs; a setting of only one class counts unless it is the default."""
-    if one is not None and other is not None:
-        return one.value != other.value
-    return any(side is not None and not side.default for side in (one, other))
-
-
-def added(place: str, other: Kind) -> bool:
-    """Whether a setting belongs to an additional callback that does not affect results."""
+    A setting that only one side has counts unless it has its default everywhere, or belongs to a further
+    callback that only observes.
+    """
+    left, right = ([kind[place] for kind in side if place in kind] for side in (ours, theirs))
     first = place.partition(".")[0]
-    return first not in PLACES and first not in other.settings and only_watches(first)
+    if not left or not right:
+        added = first not in PLACES and not any(first in kind for kind in theirs)
+        if all(own.default for own in left + right) or (added and only_watches(first)):
+            return []
+    words = [list(dict.fromkeys(text(own.value) for own in side)) for side in (left, right)]
+    return [] if set(words[0]) == set(words[1]) else [(listed(words[0]), listed(words[1]))]
 
 
-def values(place: str, several: Iterable[Kind]) -> tuple[str, ...]:
-    """The distinct values of a setting in these cells, as text."""
-    known = (kind.settings[place].value for kind in several if place in kind.settings)
-    return tuple(dict.fromkeys(map(text, known)))
+def sentence(name: str, ours: str, theirs: str, methods: Sequence[str] = ()) -> str:
+    """A difference in words, in these methods; "" stands for no such argument on that side."""
+    of = f" ({', '.join(methods)})" if methods else ""
+    if not theirs:
+        return f"{name}: {ours}; the paper's setup has no such setting{of}"
+    if not ours:
+        return f"{name}: not set here; {theirs} in the paper's setup{of}"
+    return f"{name}: {ours}, not {theirs}{of}"
 
 
 def text(value: Any) -> str:
@@ -207,9 +112,8 @@ def called(place: str) -> str:
     return rest or PLACES.get(first, first) if first in PLACES else place
 
 
-def listed(values: Sequence[Any]) -> str:
-    """Values as text; a long list is abbreviated to the first and last ones."""
-    words = [str(value) for value in values]
+def listed(words: Sequence[str]) -> str:
+    """Values in words; a long list is abbreviated to the first and last ones."""
     if len(words) > MANY:
         words = [*words[:2], f"... ({len(words)} values)", words[-1]]
     return ", ".join(words)
@@ -230,45 +134,3 @@ def of_training(runs: Iterable[Run]) -> list[str]:
         if "-seed" in name and "seed" in facts and f"-seed{facts['seed']}" not in name:
             found.append(f"training of {name}: seed {facts['seed']}")
     return list(dict.fromkeys(found))
-
-
-def unfinished(cells: list[Cell]) -> list[str]:
-    """Unfinished runs, as sentences."""
-    found = []
-    for cell in cells:
-        run = Run.load(cell.folder) if cell.folder.exists() else None
-        state = run.state if run is not None else None
-        if state is None or state.name != "finished":
-            why = f": {state.note}" if state is not None and state.name == "failed" else ""
-            names = cell.names
-            found.append(f"{names['stream']}, seed {names['seed']}, {cell.label}{why}")
-    return found
-
-
-def cell_of(run: Run) -> Cell | None:
-    """The cell of a suite that this run belongs to; None for a run without a suite."""
-    facts = read_json(run.folder / CELL)
-    if not {"data", "model"} <= facts.get("config", {}).keys():
-        return None
-    return Cell(facts["names"], Path(run.folder), facts["config"], facts.get("factors", {}))
-
-
-def published_beside(everything: list[Run]) -> dict[tuple[str, str], str]:
-    """Published numbers for the same runs, by setting and method.
-
-    They are of the same runs if all settings are equal and all runs exist and are finished.
-    """
-    found: dict[tuple[str, str], str] = {}
-    known = {(group.setting, group.label): group.runs for group in groups(everything)}
-    for own in (own for own in EXPERIMENTS.values() if own.published and FULL in own.suites):
-        rows = printed(own.paper, own.published)
-        numbers = {pair: rows.get(("", pair[1]), {}).get(pair[0]) for pair in known}
-        wanted = [pair for pair, value in numbers.items() if isinstance(value, float | list)]
-        theirs = grouped(own.cells(FULL) if wanted else [], lambda c: (c.names["setting"], c.label))
-        for pair in (pair for pair in wanted if pair in theirs and known[pair]):
-            runs = known[pair]
-            cells = [cell for run in runs if run.finished and (cell := cell_of(run))]
-            known_all = len(cells) == len(runs)
-            if known_all and not differences(cells, theirs[pair]) and not of_training(runs):
-                found.setdefault(pair, f"{text_of(numbers[pair])} ({own.name})")
-    return found

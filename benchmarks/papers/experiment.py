@@ -41,7 +41,6 @@ class Experiment:
     suites: the names of its suites by scale; of ensembles: of their files.
     only: patterns of the names of runs to use, by key.
     at_full: further arguments of the function at full scale.
-    options: options of the command that the function takes.
     published: its table in published.json.
     points: whether the numbers of its claims are points of accuracy, the unit of rerun noise.
     picture: draws the table from (table, cells, path), if the default does not.
@@ -54,7 +53,6 @@ class Experiment:
     suites: Mapping[str, Sequence[str]] = field(default_factory=dict)
     only: Mapping[str, Sequence[str]] = field(default_factory=dict)
     at_full: Mapping[str, Any] = field(default_factory=dict)
-    options: Sequence[str] = ()
     published: str = ""
     points: bool = True
     picture: Callable[[Table, list[Cell], Path], Path] | None = None

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ..results.flip_points import Point
 
 
-@experiment("flips/TB.1", "flips/sets", method=ADAPTING, published="TB.1", options=["fit_on"])
+@experiment("flips/TB.1", "flips/sets", method=ADAPTING, published="TB.1")
 def forms(runs: Runs, fit_on: Sequence[str] = HELD) -> pd.DataFrame:
     """errors of weighted flips with other forms of f"""
     held, rest = map(of_rdumb, parted(runs, fit_on))
@@ -62,7 +62,6 @@ for other, id in {
     ["flips/sets", "flips/limited"],
     method=ADAPTING,
     published="TB.2",
-    options=["fit_on", "f"],
 )
 def little_data(runs: Runs, fit_on: Sequence[str] = HELD, f: str = "") -> pd.DataFrame:
     """weighted flips and COT with 100 held-out images, and with few images of each data set"""
@@ -90,7 +89,6 @@ little_data.says("less-than-cot", undecidable=TOO_FEW).lower_mean(
     ["flips/sets", "flips/methods"],
     full=["flips/ten-sets", "flips/methods"],
     published="TB.3",
-    options=["fit_on", "f"],
 )
 def other_methods(runs: Runs, fit_on: Sequence[str] = HELD, f: str = "") -> pd.DataFrame:
     """errors of weighted flips where other methods adapt, with RDumb's f"""
@@ -109,7 +107,6 @@ other_methods.says("cpl-less").lower_mean("CPL", "RDumb")
     method=["Source", "RDumb"],
     override=["", *WIDTH8],
     published="TB.4",
-    options=["fit_on", "f"],
 )
 def refit(runs: Runs, fit_on: Sequence[str] = HELD, f: str = "") -> pd.DataFrame:
     """errors for another architecture: weighted flips, with f fitted again, and COT"""
@@ -165,7 +162,7 @@ def recounted(runs: Runs, fit_on: Sequence[str], kind: str) -> pd.DataFrame:
     return tidy(rows, unit=unit, axis=f"{kind}; flips of 1,000")
 
 
-@experiment("flips/FigB.2", "flips/sets", method=ADAPTING, options=["fit_on"])
+@experiment("flips/FigB.2", "flips/sets", method=ADAPTING)
 def stops(runs: Runs, fit_on: Sequence[str] = HELD) -> pd.DataFrame:
     """errors of weighted flips, and f, by the step at which the flips are counted"""
     return recounted(runs, fit_on, "steps")
@@ -183,7 +180,7 @@ def earlier_by_a_share(t: Table) -> Parts:
         yield Part(f"{curve}, {1 - 0.269:g} x last - middle", gap, 0, of=SETS)
 
 
-@experiment("flips/FigB.3", "flips/sets", method=ADAPTING, options=["fit_on"])
+@experiment("flips/FigB.3", "flips/sets", method=ADAPTING)
 def held_images(runs: Runs, fit_on: Sequence[str] = HELD) -> pd.DataFrame:
     """errors of weighted flips, and f, by the number of held-out images"""
     return recounted(runs, fit_on, "held images")
@@ -248,7 +245,6 @@ over_steps.says("shift-grows", points=False).peak("grows", panel="shift", of="ac
     "flips/ten-classes",
     full=["flips/ten-classes", "flips/cifar100"],
     published="B.9",
-    options=["fit_on"],
 )
 def few_classes(runs: Runs, fit_on: Sequence[str] = HELD) -> pd.DataFrame:
     """errors of weighted flips, and how many labels flip, with 10 and 100 classes"""

@@ -103,7 +103,7 @@ def table_of(columns: Mapping[str, Column]) -> pd.DataFrame:
     return tidy(rows, unit=UNIT, summary="rows")
 
 
-@experiment("flips/T3.1", "flips/sets", method=ADAPTING, published="T3.1", options=["fit_on", "f"])
+@experiment("flips/T3.1", "flips/sets", method=ADAPTING, published="T3.1")
 def whole_sets(runs: Runs, fit_on: Sequence[str] = HELD, f: str = "") -> pd.DataFrame:
     """errors of AC, DoC, ATC, COT and weighted flips for whole data sets"""
     held, rest = parted(runs, fit_on)
@@ -159,7 +159,6 @@ def with_one_f(
     method=ADAPTING,
     at_full={"renamed": {"": "RN50", "ViT": "ViT-B/16"}},
     published="T3.2",
-    options=["fit_on", "f"],
 )
 def architectures(
     runs: Runs, fit_on: Sequence[str] = HELD, f: str = "", renamed: Renamed = None

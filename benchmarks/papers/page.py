@@ -1,4 +1,4 @@
-"""The page of an experiment: our table, the published one next to or below it, and the verdicts."""
+"""Pages in Markdown: the section of an experiment, the page of a paper, and that of all claims."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -10,15 +10,28 @@ import numpy as np
 from ..results.run_statistics import Values, deviation
 from ..results.text_table import Lines, first_of, formatted
 from .claims import GROUPS
-from .experiment import EMBEDDED, FULL, HERE, Experiment
+from .experiment import EMBEDDED, HERE, Experiment
 from .table import AVERAGE, Table, written
 from .verdicts import STATES, Verdict
 
 Published = dict[tuple[str, str], dict[str, Any]]  # {(panel, curve): {x: number or [mean, sd]}}
+PAPERS = {
+    "rdumb": "RDumb and CCC",
+    "flips": "Weighted flips",
+    "aetta": "AETTA",
+    "agreement": "Agreement on the line",
+    "monitoring": "Monitoring without labels",
+    "field": "All methods",
+}
 NO_CLAIM = "The paper draws no conclusion here that runs could decide."
-NOT_RECORDED = "not recorded"
 FEW = 12  # maximum number of printed columns of a table along an axis
-HEAD = """# Which claims hold here
+RERUN = "Rerun noise, with other threads or instructions: up to {:.2g} points of accuracy in a run."
+PAGE = """# {}
+
+Each table and figure of the paper, by the committed runs at embedded scale, with the verdicts on its
+claims. [The papers' tables](../guides/papers.md) describes the command, [Which claims hold](claims.md)
+lists all verdicts."""
+CLAIMS = """# Which claims hold here
 
 The papers' claims, judged by the committed runs at embedded scale (glyphs and digits of 32 pixels, small
 networks, streams of minutes). This checks mechanisms and says nothing about ImageNet. `holdfast paper NAME`
@@ -30,96 +43,88 @@ contains the limit. *Premise not met*: what the claim is about did not happen. *
 run, or these runs cannot decide it."""
 
 
-def page(own: Experiment, results: Mapping[str, Any], form: str = "text", picture: str = "") -> str:
-    """The whole page in one of the formats of tables, a function of the results alone.
+def section(
+    own: Experiment, results: Mapping[str, Any], picture: str = "", form: str = "markdown"
+) -> str:
+    """The section of an experiment, a function of the results alone.
 
-    picture: the figure's path, if there is one.
+    picture: the figure's path, if there is one. form: the format of its tables.
     """
-    table, scale, marked = Table.read(results["table"]), results["scale"], form == "markdown"
-    theirs = printed(own.paper, own.published) if own.published else {}
-    differs, missing = results.get("differences", []), results.get("missing", [])
-    alike = scale == FULL and not differs and not missing
-    caption = f"Ours ({scale} scale; {table.unit}, mean ± sd over runs):"
+    table, scale = Table.read(results["table"]), results["scale"]
+    caption = f"Ours ({scale} scale; {table.unit}, mean ± sd over runs)"
     if own.takes == "files":
-        caption = f"{table.unit}; mean ± sd over repeats:"
-    ours = formatted(lines(table, theirs if alike else {}), form)
-    parts = [f"# {own.name}: {own.shows}" if marked else f"{own.name}: {own.shows}"]
-    parts.append(f"`{command(own, scale)}`" if marked else command(own, scale))
-    parts.append(f"{caption}\n\n{ours}")
+        caption = f"{table.unit}; mean ± sd over repeats"
+    parts = [
+        f"## {own.file}",
+        f"{own.shows[:1].upper()}{own.shows[1:]}: `{command(own, scale)}`",
+        f"{caption}:\n\n{formatted(lines(table), form)}",
+    ]
     if protocol := results.get("protocol"):  # results of earlier versions lack it
         parts.append(f"P{protocol[1:]}; {table.unit.partition(',')[0]}.")
-    parts += [f"Columns: {table.axis}."] if table.axis else []
+    if table.axis:
+        parts.append(f"Columns: {table.axis}.")
     if picture:
-        parts.append(f"![{own.shows}]({picture})" if marked else f"figure: {picture}")
-    if missing:
+        parts.append(f"![{own.shows}]({picture})")
+    if missing := results.get("missing"):
         listed = "; ".join(first_of(missing, 8)).rstrip(".")
         parts.append(f"Missing runs ({len(missing)}): {listed}.")
-    if theirs and not alike:
-        parts.append(f"Published:\n\n{formatted(published_lines(theirs), form)}")
-    if differs:
-        apart = "These runs are not the paper's:"
-        parts.append("\n".join([f"{apart}\n", *(f"- {line}" for line in differs)]))
-    parts += [*table.notes, *filter(None, [own.notes.get(""), noise(own, scale)])]
+    if own.published:
+        theirs = formatted(published_lines(printed(own.paper, own.published)), form)
+        parts.append(f"Published:\n\n{theirs}")
+    if differs := results.get("differences"):
+        parts.append("These runs are not the paper's:\n\n" + "\n".join(f"- {d}" for d in differs))
+    parts += [*table.notes, *filter(None, [own.notes.get("")])]
+    if scale == EMBEDDED and own.noise:
+        parts.append(RERUN.format(own.noise))
     parts.append(verdict_text(own.verdicts(results)))
     if scale == EMBEDDED and (findings := own.notes.get(EMBEDDED)):
         parts.append(f"Findings: {findings}")
-    parts += filter(None, [origin(results.get("provenance", {}))])
-    return "\n\n".join(parts) + "\n"
+    if facts := results.get("provenance"):
+        parts.append(origin(facts))
+    return "\n\n".join(parts)
 
 
-def lines(table: Table, beside: Published) -> Lines:
-    """Our rows with the number of runs, each followed by the published row if it is comparable."""
+def page(paper: str, several: Iterable[Experiment]) -> str:
+    """docs/papers/PAPER.md: the sections of a paper's experiments that have committed results."""
+    known = [own for own in several if own.paper == paper and own.committed]
+    sections = [section(own, own.committed, f"{paper}/{own.file}.png") for own in known]
+    return "\n\n".join([PAGE.format(PAPERS[paper]), *sections]) + "\n"
+
+
+def lines(table: Table) -> Lines:
+    """Our rows, each with its number of runs unless the numbers are exact."""
     xs = table.xs
     if table.along and len(xs) > FEW:
         xs = [xs[n] for n in np.linspace(0, len(xs) - 1, FEW).astype(int)]
-    below = table.summaries
+    means = table.summaries
     averages = list(table.averaged or [AVERAGE]) if table.summary == "columns" else []
-    heads = [*map(written, xs), *averages]
-    counts = {key: [len(cells.get(x, {})) for x in xs] for key, cells in table.cells.items()}
-    by_column = [max(column) for column in zip(*counts.values(), strict=True)]
-    by_row = {key: max(own) for key, own in counts.items()}
-    rows_differ = len({n for own in counts.values() for n in own}) > 1 and all(
-        n in (0, by_row[key]) for key, own in counts.items() for n in own
-    )
-    result = [["", *heads, *(["runs"] if rows_differ else [])]]
-
-    def add(name: str, cells: list[str], runs: str = "") -> None:
-        result.append([name, *cells, *([runs] if rows_differ else [])])
-
-    def add_published(key: tuple[str, str]) -> None:
-        add("  published", [text_of(beside[key].get(head)) for head in heads])
-
+    result = [["", *map(written, xs), *averages, "runs"]]
     for key, cells in table.cells.items():
-        usual = [by_row[key]] * len(xs) if rows_differ else by_column
-        own = [number(cells.get(x, {}), n) for x, n in zip(xs, usual, strict=True)]
-        own += [mean(below.get(key, {}), head) for head in averages]
-        add(label(*key), own, str(by_row[key]))
-        if key in beside:
-            add_published(key)
+        runs = max(map(len, cells.values()))
+        row = [number(cells.get(x, {}), runs) for x in xs]
+        row += [text_of(means.get(key, {}).get(name)) for name in averages]
+        result.append([label(*key), *row, str(runs)])
     if table.summary == "rows":
-        # A mean stands beside a mean of the same rows only.
-        same = set(table.cells) == set(beside) - set(below)
-        for key, values in below.items():
-            add(label(*key), [mean(values, x) for x in xs])
-            if key in beside and same:
-                add_published(key)
-    elif not rows_differ and not table.exact:
-        add("runs", [*map(str, by_column), *[""] * len(averages)])
-    return result
+        result += [
+            [name, *(text_of(own.get(x)) for x in xs), ""] for (_, name), own in means.items()
+        ]
+    return [line[:-1] for line in result] if table.exact else result
 
 
 def number(values: Values[str], usual: int) -> str:
     """Mean ± sd over runs, with their number if it is not the usual one."""
     if not values:
         return "-"
-    spread = deviation(values.values())
-    text = f"{np.mean(list(values.values())):.2f}" + ("" if spread is None else f" ± {spread:.2f}")
+    spread, mean = deviation(values.values()), float(np.mean([*values.values()]))
+    text = text_of(mean if spread is None else [mean, spread])
     return text if usual == len(values) else f"{text} (n={len(values)})"
 
 
-def mean(values: Mapping[Any, float], x: Any) -> str:
-    """A mean of a summary as text, "-" if there is none."""
-    return f"{values[x]:.2f}" if x in values else "-"
+def text_of(value: float | list[float] | None) -> str:
+    """A number, or a mean and its standard deviation, as text; "-" if there is none."""
+    if value is None:
+        return "-"
+    return f"{value[0]:.2f} ± {value[1]:.2f}" if isinstance(value, list) else f"{value:.2f}"
 
 
 def label(panel: str, curve: str) -> str:
@@ -129,25 +134,17 @@ def label(panel: str, curve: str) -> str:
 
 @cache
 def tables(paper: str) -> dict[str, Any]:
-    """All tables of a paper; {} if it has none."""
-    file = HERE / paper / "published.json"
-    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    """All published tables of a paper."""
+    return json.loads((HERE / paper / "published.json").read_text(encoding="utf-8"))
 
 
 def printed(paper: str, name: str) -> Published:
-    """The rows of a table; the name of a nested table is the panel of its rows."""
+    """The rows of a published table; the name of a nested table is the panel of its rows."""
     found: Published = {}
     for row, cells in tables(paper)[name]["rows"].items():
         nested = all(isinstance(value, dict) for value in cells.values())
         found |= {(row, key): v for key, v in cells.items()} if nested else {("", row): cells}
     return found
-
-
-def text_of(value: float | list[float] | None) -> str:
-    """A published number as text, "-" if there is none."""
-    if value is None:
-        return "-"
-    return f"{value[0]:.2f} ± {value[1]:.2f}" if isinstance(value, list) else f"{value:.2f}"
 
 
 def published_lines(rows: Published) -> Lines:
@@ -157,25 +154,17 @@ def published_lines(rows: Published) -> Lines:
     return [["", *columns], *cells]
 
 
-def noise(own: Experiment, scale: str) -> str:
-    """A sentence on the noise of repeated runs, if measured."""
-    if scale != EMBEDDED or not own.noise:
-        return ""
-    text = f"{own.noise:.2g} points of accuracy in a run"
-    return f"Rerun noise, with other threads or instructions: up to {text}."
-
-
 def origin(facts: Mapping[str, Any]) -> str:
     """The provenance of results as a sentence, including facts that were not recorded."""
-    if not facts:
-        return ""
-    version, commit, date, threads, processor, weights = (
-        facts.get(key, NOT_RECORDED)
-        for key in ("version", "commit", "date", "threads", "processor", "weights")
-    )
-    weights = weights if isinstance(weights, str) else ", ".join(weights)
-    where = f"threads: {threads}; processor: {processor}; weights: {weights}"
+    known = {key: facts.get(key, "not recorded") for key in (*ORIGIN, *ENVIRONMENT)}
+    version, commit, date = (known[key] for key in ORIGIN)
+    weights = known["weights"]
+    known["weights"] = weights if isinstance(weights, str) else ", ".join(weights)
+    where = "; ".join(f"{key}: {known[key]}" for key in ENVIRONMENT)
     return f"Version {version}, commit {commit}, {date}; {where}."
+
+
+ORIGIN, ENVIRONMENT = ("version", "commit", "date"), ("threads", "processor", "weights")
 
 
 def command(own: Experiment, scale: str) -> str:
@@ -200,7 +189,7 @@ def line(found: Verdict) -> str:
 def overview(several: Iterable[Experiment]) -> str:
     """docs/papers/claims.md: all verdicts by the committed results of these experiments."""
     found = [(own, own.verdicts(own.committed)) for own in several if own.committed]
-    rows = [["", "claims", *STATES], ["---"] * (len(STATES) + 2)]
+    rows = [["", "claims", *STATES]]
     parts = []
     for group, title in GROUPS.items():
         parts.append(f"## {title}")
@@ -209,8 +198,8 @@ def overview(several: Iterable[Experiment]) -> str:
             if chosen := [verdict for verdict in judged if verdict.claim.group == group]:
                 chosen.sort(key=lambda verdict: STATES.index(verdict.state))
                 states += [verdict.state for verdict in chosen]
-                parts.append(f"**[{own.name}]({own.paper}/{own.file}.md)**: {own.shows}")
+                anchor = own.file.lower().replace(".", "")
+                parts.append(f"**[{own.name}]({own.paper}.md#{anchor})**: {own.shows}")
                 parts.append("\n".join(map(line, chosen)))
         rows.append([title, str(len(states)), *(str(states.count(s)) for s in STATES)])
-    counts = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    return "\n\n".join([HEAD, counts, *parts]) + "\n"
+    return "\n\n".join([CLAIMS, formatted(rows, "markdown"), *parts]) + "\n"

@@ -1,18 +1,21 @@
 """`holdfast paper`: reproduce the tables and figures of the papers, each with one command."""
 
 import json
-import shutil
-import textwrap
 from pathlib import Path
 from typing import Any
 
 from ... import HoldfastError
 from ...command_parser import Parser
+from ..results.text_table import aligned
 from ..suites import suite
 from . import reproduce
 from .experiment import EMBEDDED, EXPERIMENTS, SCALES, Experiment, chosen
-from .page import command, page
-from .verdicts import FAILS, HOLDS, UNDECIDED
+from .page import command, section
+from .verdicts import STATES
+
+LEGEND = """
+Claims by verdict, from the committed results at embedded scale. `holdfast paper NAME --show` prints
+these results; `holdfast paper NAME` repeats the runs."""
 
 
 def parser() -> Parser:
@@ -35,10 +38,6 @@ def parser() -> Parser:
     )
     parser.add("--scale", choices=SCALES, default=EMBEDDED)
     parser.flag("--keep", "write the results into the package and docs of a clone")
-    parser.add(
-        "--fit-on", nargs="+", metavar="PATTERN", help="for flips: settings to which f is fitted"
-    )
-    parser.add("--f", help="for flips: name of a published f, or file of f")
     suite.add_options(parser)
     return parser
 
@@ -51,16 +50,14 @@ def main(argv: list[str]) -> int:
         print(json.dumps([entry(own, whole=bool(args.names)) for own in several], indent=1))
         return 0
     if not args.names:
-        print(listing(several, shutil.get_terminal_size((100, 24)).columns))
+        print(listing(several))
         return 0
+    check(several, args.scale, args.show, bool(args.runs))
     if args.show:
-        check_committed(several, args.scale)
         for own in several:
             picture = reproduce.DOCS / own.paper / f"{own.file}.png"
-            print(page(own, own.committed, picture=str(picture) if picture.exists() else ""))
+            print(section(own, own.committed, str(picture) if picture.exists() else "", "text"))
         return 0
-    for own in several:
-        reproduce.check_options(own, args)
     failed = 0 if args.runs else reproduce.run_missing(several, args)
     for own in several:
         results, cells = reproduce.tabulate(own, args)
@@ -68,8 +65,8 @@ def main(argv: list[str]) -> int:
         given = args.runs[0] if args.runs and args.runs[0].is_dir() else args.out
         picture = reproduce.write(own, results, cells, Path(given or usual, "results"))
         if args.keep:
-            reproduce.keep(own, results, cells)
-        print(page(own, results, picture=str(picture)))
+            reproduce.keep(own, results, picture)
+        print(section(own, results, str(picture), "text"))
     return 1 if failed else 0
 
 
@@ -87,38 +84,23 @@ def entry(own: Experiment, whole: bool = False) -> dict[str, Any]:
     return found
 
 
-def listing(several: list[Experiment], width: int) -> str:
-    """The experiments and the verdicts on their claims, in lines of at most `width` characters."""
-    rows = [("name", "shows", "claims")]
+def listing(several: list[Experiment]) -> str:
+    """The experiments with the verdicts on their claims."""
+    rows = [["name", *STATES, "shows"]]
     for own in several:
-        states = [v.state for v in own.verdicts(own.committed)] if own.committed else []
-        counts = [states.count(state) for state in (HOLDS, FAILS, UNDECIDED)]
-        counted = " ".join(f"{n:2}" for n in [*counts, len(states) - sum(counts)])
-        rows.append((own.name, own.shows, counted if states else "  -"))
-    first, last = (max(len(row[n]) for row in rows) for n in (0, 2))
-    middle = max(20, width - first - last - 4)
-    lines = []
-    for name, shows, counted in rows:
-        text = textwrap.wrap(shows, middle) or [""]
-        lines.append(f"{name:{first}}  {text[0]:{middle}}  {counted}".rstrip())
-        lines += [f"{'':{first}}  {more}" for more in text[1:]]
-    legend = (
-        "Claims: the numbers that hold, do not hold, are undecided, and cannot be judged, by the "
-        "committed results at embedded scale. `holdfast paper NAME --show` prints these results; "
-        "`holdfast paper NAME` repeats the runs."
-    )
-    return "\n".join([*lines, "", *textwrap.wrap(legend, width)])
+        states = [found.state for found in own.verdicts(own.committed)] if own.committed else []
+        rows.append([own.name, *(str(states.count(s) or "") for s in STATES), own.shows])
+    return f"{aligned(rows)}\n{LEGEND}"
 
 
-def check_committed(several: list[Experiment], scale: str) -> None:
-    """Refuse to show results that were not committed.
-
-    Raises:
-        HoldfastError: if there are none; states the commands that compute them.
-    """
-    if lacking := [own for own in several if not own.committed or scale != EMBEDDED]:
-        names = ", ".join(own.name for own in lacking)
-        raise HoldfastError(
-            f"There are no committed {scale} results of {names}. Run `{command(lacking[0], scale)}` to "
-            "compute them, or pass --runs FOLDER to tabulate existing runs."
-        )
+def check(several: list[Experiment], scale: str, show: bool, given: bool) -> None:
+    """Refuse a scale that an experiment does not have, and to show results that were not committed."""
+    for own in several:
+        if own.suites and not given and scale not in own.suites:
+            known = ", ".join(own.scales)
+            raise HoldfastError(f"{own.name} has no {scale} scale. Choose from {known}.")
+        if show and (not own.committed or scale != EMBEDDED):
+            raise HoldfastError(
+                f"There are no committed {scale} results of {own.name}. Run `{command(own, scale)}` to "
+                "compute them, or pass --runs FOLDER to tabulate existing runs."
+            )

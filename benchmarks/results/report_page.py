@@ -1,7 +1,7 @@
 """The page of `holdfast report FOLDER --html FILE`: the tables of the report, and charts by Bokeh."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -36,8 +36,8 @@ def check() -> None:
         )
 
 
-def write(folder: Path, everything: list[Run], file: Path, published: Mapping[Any, str]) -> Path:
-    """Write the page of the runs of a folder; `published` are papers' numbers by setting and method.
+def write(folder: Path, everything: list[Run], file: Path) -> Path:
+    """Write the page of the runs of a folder.
 
     Raises:
         HoldfastError: if the file cannot be written.
@@ -50,7 +50,7 @@ def write(folder: Path, everything: list[Run], file: Path, published: Mapping[An
         commands=first_of(distinct(map(command, runs))),
         missing=[*report.missing(everything), *report.remarks(runs)],
         notes=report.notes(found),
-        tables=tables(found, runs, published) if runs else {},
+        tables=tables(found, runs) if runs else {},
         charts=charts(runs),
         explanation=NOTE,
         library=bokeh_library(),
@@ -85,14 +85,9 @@ def bokeh_library() -> str:
     return "\n".join(parts).replace("</script", "<\\/script")
 
 
-def tables(
-    found: Sequence[Group], runs: Sequence[Run], published: Mapping[Any, str]
-) -> dict[str, pd.DataFrame]:
-    """The tables of the report with published numbers if there are any, and accuracy by corruption."""
+def tables(found: Sequence[Group], runs: Sequence[Run]) -> dict[str, pd.DataFrame]:
+    """The tables of the report, and accuracy by corruption."""
     shown = {"Each method in each setting": details(found)}
-    if published:
-        numbers = [published.get((g.setting, g.label), "-") for g in found]
-        shown["Each method in each setting"]["published"] = numbers
     if len({group.setting for group in found}) > 1:
         shown = {"Mean accuracy by method and setting": matrix(found), **shown}
     means = by_name(runs, "accuracy").sort_index()

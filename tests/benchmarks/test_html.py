@@ -14,9 +14,6 @@ import pytest
 from made_up import made_up, put
 
 from holdfast.benchmarks.cli import main
-from holdfast.benchmarks.papers import EXPERIMENTS
-from holdfast.benchmarks.papers.comparison import published_beside
-from holdfast.benchmarks.results.runs import find
 from holdfast.benchmarks.results.text_table import points
 from holdfast.benchmarks.suites.cell import Cell, prepare
 
@@ -109,18 +106,6 @@ def test_the_command_that_repeats_it(tmp_path: Path) -> None:
     assert main(["report", str(tmp_path), "--html", str(tmp_path / "r.html")]) == 0
     command = "<pre><code>holdfast suite mine.yaml --seeds 1</code></pre>"
     assert command in (tmp_path / "r.html").read_text()
-
-
-def test_published_numbers_stand_beside_the_papers_own_runs_only(tmp_path: Path) -> None:
-    for n, cell in enumerate(EXPERIMENTS["rdumb/T2.1"].cells("full")):
-        if (cell.names["method"], cell.names["setting"]) == ("Source", "CCC-Hard"):
-            put(tmp_path / str(n), cell.names, cell.config, [0.015] * 8)
-    assert published_beside(find(tmp_path)) == {("CCC-Hard", "Source"): "1.50 ± 0.02 (rdumb/T2.1)"}
-    cell = next(tmp_path.rglob("cell.json"))
-    content = json.loads(cell.read_text())
-    content["config"]["data"]["init_args"]["images"] = 1000
-    cell.write_text(json.dumps(content))
-    assert published_beside(find(tmp_path)) == {}
 
 
 READER = """<script>

@@ -1,6 +1,5 @@
 """Tables and figures of the papers: golden tables of made-up runs, committed pages, and the command."""
 
-import argparse
 import json
 import os
 import re
@@ -17,13 +16,11 @@ from conftest import DATA, model
 from made_up import put
 from processes import started, until
 
-from holdfast import HoldfastError
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.papers import EXPERIMENTS, Experiment, reproduce
 from holdfast.benchmarks.papers.accuracy_tables import accuracy, rates
 from holdfast.benchmarks.papers.experiment import HERE, notes, sentences
-from holdfast.benchmarks.papers.page import overview, page, printed
-from holdfast.benchmarks.papers.paper import listing, parser
+from holdfast.benchmarks.papers.page import PAPERS, overview, page, printed, section
 from holdfast.benchmarks.papers.table import Table, tidy, written
 from holdfast.benchmarks.suites.grid import SUITES
 
@@ -78,12 +75,12 @@ def test_tables_of_made_up_runs_are_as_they_were(name: str, shared: Path) -> Non
 def test_committed_results_and_pages_agree() -> None:
     """Every committed page is what its committed numbers make, and so is that of all claims."""
     assert (reproduce.DOCS / "claims.md").read_text() == overview(EXPERIMENTS.values())
+    for paper in PAPERS:
+        assert (reproduce.DOCS / f"{paper}.md").read_text() == page(paper, EXPERIMENTS.values())
     for own in EXPERIMENTS.values():
-        text = reproduce.DOCS / own.paper / f"{own.file}.md"
-        assert text.exists() == bool(own.committed)
+        assert (reproduce.DOCS / own.paper / f"{own.file}.png").exists() == bool(own.committed)
         if own.committed:
             assert own.path.read_text() == reproduce.text_of(own.committed)
-            assert text.read_text() == page(own, own.committed, "markdown", f"{own.file}.png")
             table = Table.read(own.committed["table"])
             assert json.loads(json.dumps(table.as_json())) == own.committed["table"]
     files = {path.relative_to(HERE) for path in HERE.glob("*/results/*.json")}
@@ -128,29 +125,15 @@ def test_full_scale_suites_make_every_printed_row(tmp_path: Path) -> None:
     assert {c.config["data"]["init_args"]["images"] for c in long} == {7_500_000}
 
 
-def test_published_numbers_stand_beside_equal_runs_only() -> None:
+def test_a_section_names_what_is_missing_and_what_differs() -> None:
     own = EXPERIMENTS["rdumb/T2.4"]
-    table = tidy([("", "RDumb", 125, "1", 40.0), ("", "RDumb", 125, "2", 41.0)])
-    content = {"scale": "full", "table": Table.of(table).as_json(), "missing": []}
-    assert "  published  42.10" in page(own, {**content, "differences": []})
-    other = page(own, {**content, "differences": ["lr: 1, not 2"], "missing": ["a, seed 2, b"]})
-    assert "  published" not in other
-    assert "Missing runs (1): a, seed 2, b." in other
-    assert "These runs are not the paper's:\n\n- lr: 1, not 2\n" in other
-    assert "46.70" in other  # still printed, by itself
-
-
-def test_averages_stand_beside_averages_of_the_same_rows() -> None:
-    """Ours are over all data sets, the printed ones over some."""
-    own = EXPERIMENTS["flips/T3.2"]
-    means = ("Average", "Worst case", "Average (worst excluded)")
-    names = [curve for _, curve in printed("flips", "T3.2") if curve not in means]
-    for extra in ([], ["another data set"]):
-        rows = [("", curve, "RN50", "s", 5.0) for curve in [*names, *extra]]
-        table = Table.of(tidy(rows, summary="rows")).as_json()
-        lines = page(own, {"scale": "full", "table": table}).splitlines()
-        average = next(n for n, line in enumerate(lines) if line.startswith("Average"))
-        assert lines[average + 1].startswith("  published") == (not extra)
+    table = Table.of(tidy([("", "RDumb", 125, "1", 40.0), ("", "RDumb", 125, "2", 41.0)])).as_json()
+    given = {"scale": "full", "table": table, "missing": ["a, seed 2, b"]}
+    found = section(own, {**given, "differences": ["lr: 1, not 2"]})
+    assert "| RDumb | 40.50 ± 0.71 | 2 |" in found
+    assert "| RDumb | 42.10 | 44.40 | 46.00 | 46.70 |" in found  # as published
+    assert "Missing runs (1): a, seed 2, b." in found
+    assert "These runs are not the paper's:\n\n- lr: 1, not 2\n" in found
 
 
 def test_what_embedded_runs_cannot_decide_is_judged_at_full_scale() -> None:
@@ -178,37 +161,17 @@ def test_the_embedded_methods_have_the_best_rates_of_the_hold_out() -> None:
             assert method != "EATA" or own["beta"] * rate == 2000 * 2.5e-4
 
 
-def options(*words: str) -> argparse.Namespace:
-    return parser().parse_args(["rdumb/T2.4", *words])
-
-
-def test_all_files_that_are_missing_are_named_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    several = [EXPERIMENTS[name] for name in ("rdumb/T2.1", "flips/Fig3.4")]
-    with pytest.raises(HoldfastError) as error:
-        reproduce.run_missing(several, options("--scale", "full"))
-    lines = str(error.value).splitlines()[1:]
-    assert {"- imagenet/val", "- imagenet-3dcc", "- ccc.npz", "- imagenet-c"} <= {*lines}
-    assert len(lines) == len(set(lines))
-    with pytest.raises(HoldfastError, match="source/glyphs-width8"):
-        reproduce.run_missing([EXPERIMENTS["rdumb/T2.2"]], options())
-
-
 def test_the_list(capsys: pytest.CaptureFixture) -> None:
     assert main(["paper", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert {"name", "paper", "shows", "scales", "done", "verdict"} <= found[0].keys()
     assert [entry["name"] for entry in found] == list(EXPERIMENTS)
-    for width in (80, 200):
-        lines = listing(list(EXPERIMENTS.values()), width).splitlines()
-        assert max(map(len, lines)) <= width
-        assert {line.split()[0] for line in lines if "/" in line[:20]} >= {e["name"] for e in found}
+    assert main(["paper"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines if "/" in line[:20]] == list(EXPERIMENTS)
     for words, said in (
         (("rdumb/T9",), "'rdumb/T9'"),
         (("agreement/Fig1", "--scale", "full"), "embedded"),
-        (("rdumb/T2.4", "--f", "x"), "does not support --f"),
         (("rdumb/T2.4", "--show", "--scale", "full"), "--runs"),
     ):
         assert main(["paper", *words]) == 2
@@ -257,7 +220,7 @@ def test_a_small_experiment_from_end_to_end(
     command = ["paper", own.name, "--out", str(tmp_path / "runs")]
     assert main(command) == 0
     said = capsys.readouterr().out
-    assert "\n2 runs.\n" in f"\n{said}"
+    assert "rdumb/small: 2 runs.\n" in said
     assert "BN gains" in said
     assert "Missing runs" not in said
     folder = tmp_path / "runs" / "results"
@@ -267,7 +230,7 @@ def test_a_small_experiment_from_end_to_end(
     assert len(facts["weights"]) == 1
     assert {"version", "commit", "date", "threads", "processor"} <= facts.keys()
     assert (folder / "small.png").stat().st_size > 5_000
-    assert (folder / "small.md").read_text() == page(own, kept, "markdown", "small.png")
+    assert (folder / "small.md").read_text() == section(own, kept, "small.png") + "\n"
     records = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("record.jsonl")}
     assert len(records) == 2
     assert main(command) == 0

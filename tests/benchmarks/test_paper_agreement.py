@@ -18,7 +18,7 @@ from holdfast.benchmarks.papers.agreement_tables import (
     evidence,
     nearest,
 )
-from holdfast.benchmarks.papers.page import page
+from holdfast.benchmarks.papers.page import section
 from holdfast.benchmarks.papers.table import Table, tidy
 from holdfast.benchmarks.papers.verdicts import FAILS, HOLDS, UNDECIDED, state
 from holdfast.benchmarks.results.predictions import Predictions, save
@@ -126,7 +126,7 @@ def test_the_command_judges_what_is_there(
     assert f"- not judged: {claim} with random heads" in shown
     kept = json.loads((folder / "results" / "Fig1.json").read_text())
     assert len(kept["table"]["points"]) == 2 * 3
-    text = page(EXPERIMENTS["agreement/Fig1"], kept, "markdown", "Fig1.png")
-    assert (folder / "results" / "Fig1.md").read_text() == text
+    text = section(EXPERIMENTS["agreement/Fig1"], kept, "Fig1.png")
+    assert (folder / "results" / "Fig1.md").read_text() == f"{text}\n"
     assert main(["paper", "agreement/Fig1", "--runs", str(tmp_path)]) == 2
     assert "no finished runs" in capsys.readouterr().err
