@@ -6,7 +6,7 @@ from typing import Any
 
 from ... import HoldfastError
 from ...command_parser import Parser
-from ..results.text_table import aligned
+from ..results.text_table import formatted
 from ..suites import suite
 from . import reproduce
 from .experiment import EMBEDDED, EXPERIMENTS, SCALES, Experiment, chosen
@@ -90,7 +90,7 @@ def listing(several: list[Experiment]) -> str:
     for own in several:
         states = [found.state for found in own.verdicts(own.committed)] if own.committed else []
         rows.append([own.name, *(str(states.count(s) or "") for s in STATES), own.shows])
-    return f"{aligned(rows)}\n{LEGEND}"
+    return f"{formatted(rows)}\n{LEGEND}"
 
 
 def check(several: list[Experiment], scale: str, show: bool, given: bool) -> None:
