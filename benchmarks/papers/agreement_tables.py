@@ -1,13 +1,10 @@
 """Agreement-on-the-line for finetuned models: Saxena et al. 2024 (arXiv 2404.01542).
 
-Ensembles are the file that describes them, the models in it, and how they differ; several models are one
-ensemble. A claim about lines uses only the shifts on which accuracy is on a line (mean R² over the seeds
-above 0.95) for every compared ensemble; the paper lists the others separately. The runs are the seeds.
+A claim about lines uses only the shifts on which accuracy is on a line (mean R² over the seeds above 0.95)
+for every compared ensemble; the paper lists the others separately. The runs are the seeds.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,14 +13,14 @@ import pandas as pd
 
 from ... import HoldfastError
 from ..results.run_statistics import Values, above_zero, average, paired
+from ..results.runs import grouped
 from .claims import Part, Parts, bounded
 from .experiment import EMBEDDED, experiment
-from .picture import draw
+from .picture import of_panels
 from .table import Table, tidy
 
 if TYPE_CHECKING:
-    from ..results.agreement_plot import Points
-    from ..results.model_agreement import Estimates, Models
+    from ..results.model_agreement import Estimates
 
 # Contrast had no accuracy line on the first network, as some shifts in the paper.
 SHIFTS = ["gaussian_noise", "glass_blur", "fog"]
@@ -48,127 +45,95 @@ class Ensemble(NamedTuple):
         return f"{self.file}, {' + '.join(self.names)}: {self.source}"
 
 
-class Seen(NamedTuple):
-    """The results of one ensemble on one shift with one seed."""
-
-    models: "Models"
-    result: "Estimates"
-    truth: np.ndarray  # accuracy out of distribution, [m]
-    outside: float  # mean agreement minus mean accuracy out of distribution
-    inside: float  # the same in distribution
-    points: "Points"
-
-
-Evidence = Mapping[Ensemble, Mapping[str, Mapping[int, Seen]]]  # by shift and seed
-
-
-def evidence(folders: list[Path], wanted: Iterable[Ensemble]) -> Evidence:
-    """Collect the results of ensembles with models in FOLDER/NAME/seedS/SOURCE-SHARE/MEMBER.npz.
+def evidence(
+    folders: list[Path], wanted: Iterable[Ensemble]
+) -> "Iterator[tuple[Ensemble, Estimates]]":
+    """The results, by seed and shift, of models in FOLDER/NAME/seedS/SOURCE-SHARE/MEMBER.npz.
 
     A folder has the name of the file that describes its ensembles.
+
+    Raises:
+        HoldfastError: if the samples of a shift have no labels.
     """
-    from ..results.model_agreement import from_files  # deferred: imports torch
+    from ..results.model_agreement import estimate, from_files  # deferred: imports torch
 
-    found: dict[Ensemble, dict[str, dict[int, Seen]]] = {}
     for ensemble in wanted:
-        of_seed = defaultdict(list)
-        for folder in (folder for folder in folders if folder.name == ensemble.file):
-            for name in ensemble.names:
-                for file in sorted(folder.glob(f"{name}/seed*/{ensemble.source}/*.npz")):
-                    of_seed[int(file.parts[-3].removeprefix("seed"))].append(file)
-        for seed, files in sorted(of_seed.items()):
-            for models in from_files(files, "", seed):
-                by_shift = found.setdefault(ensemble, {})
-                by_shift.setdefault(models.stream, {})[seed] = seen(models)
-    return found
-
-
-def seen(models: "Models") -> Seen:
-    """The results of one ensemble on one shift."""
-    from ...callbacks.functional.aline import pairs  # deferred: imports torch
-    from ..results.agreement_plot import points
-    from ..results.model_agreement import estimate
-
-    result = estimate(models)
-    inside, truth, agreement = result.inside, result.truth, result.agreement
-    if truth is None:
-        raise HoldfastError(
-            f"{models.stream} has no labels, which the claims need. Add them to its predictions."
-        )
-    pair = pairs(len(inside))
-    excess = [
-        float(a[pair].mean() - b.mean()) for a, b in zip(agreement, (inside, truth), strict=True)
-    ]
-    return Seen(models, result, truth, excess[1], excess[0], points(result))
+        files = [
+            file
+            for folder in folders
+            for name in ensemble.names
+            for file in sorted(folder.glob(f"{name}/seed*/{ensemble.source}/*.npz"))
+            if folder.name == ensemble.file
+        ]
+        by_seed = grouped(files, lambda file: int(file.parts[-3].removeprefix("seed")))
+        for seed, same in sorted(by_seed.items()):
+            for models in from_files(same, "", seed):
+                if models.labels is None:
+                    raise HoldfastError(
+                        f"{models.stream} has no labels, which the claims need. Add them to its "
+                        "predictions."
+                    )
+                yield ensemble, estimate(models)
 
 
 def lines(
     folders: list[Path],
     ensembles: list[Ensemble],
-    drawn: Mapping[str, list[Ensemble]] | None = None,
+    drawn: list[Ensemble],
+    shifts: tuple[str, ...] = ("gaussian_noise", "fog"),
 ) -> pd.DataFrame:
     """Both lines of each ensemble (panel) on each shift (curve), with one number per seed.
 
-    drawn: the ensembles in the figure by shift, with the first seed.
+    drawn, shifts: the ensembles and shifts in the figure, with the first seed.
     """
-    found = evidence(folders, ensembles)
+    from ..results.agreement_plot import points  # deferred: imports torch
+
     rows: Rows = []
-    for ensemble, by_shift in found.items():
-        for shift, by_seed in by_shift.items():
-            for seed, own in by_seed.items():
-                numbers = numbers_of(own).items()
-                rows += [(str(ensemble), shift, x, f"seed {seed}", round(n, 4)) for x, n in numbers]
-    points = {}
-    for shift, several in (drawn or {}).items():
-        for ensemble in several:
-            if seeds := found.get(ensemble, {}).get(shift, {}):
-                seed = min(seeds)
-                points[f"{ensemble}\n{shift}, seed {seed}"] = list(seeds[seed].points)
-    return tidy(rows, unit="slopes, biases and R² as they are, the rest in points", points=points)
+    figure: dict[tuple[int, int], tuple[str, list[Any]]] = {}
+    for ensemble, result in evidence(folders, ensembles):
+        shift, seed = result.models.stream, f"seed {result.models.seed}"
+        numbers = numbers_of(result).items()
+        rows += [(str(ensemble), shift, x, seed, round(n, 4)) for x, n in numbers]
+        if shift in shifts and ensemble in drawn:
+            place = shifts.index(shift), drawn.index(ensemble)
+            figure.setdefault(place, (f"{ensemble}\n{shift}, {seed}", list(points(result))))
+    unit = "slopes, biases and R² as they are, the rest in points"
+    return tidy(rows, unit=unit, points=dict(figure[place] for place in sorted(figure)))
 
 
-def numbers_of(seen: Seen) -> dict[str, float]:
-    """The columns of a row."""
+def numbers_of(result: "Estimates") -> dict[str, float]:
+    """Both lines, by how much agreement exceeds accuracy, and ALine-S's error."""
+    from ...callbacks.functional.aline import pairs  # deferred: imports torch
+
     found = {}
-    both = {"accuracy": seen.result.accuracy_line, "agreement": seen.result.agreement_line}
+    both = {"accuracy": result.accuracy_line, "agreement": result.agreement_line}
     for n, x in enumerate(("slope", "bias", "R²")):
         for name, line in both.items():
             found[f"{name} {x}"] = float("nan") if line is None else float(line[n])
-    error = seen.result.estimates.get("ALine-S", np.full(1, np.nan)) - seen.truth
-    found["excess ID"], found["excess OOD"] = 100 * seen.inside, 100 * seen.outside
-    found["ALine-S error"] = 100 * float(np.abs(error).mean())
+    accuracies = result.inside, result.truth
+    for where, own, agreement in zip(("ID", "OOD"), accuracies, result.agreement, strict=True):
+        excess = agreement[pairs(len(own))].mean() - own.mean()
+        found[f"excess {where}"] = 100 * float(excess)
+    gaps = np.abs(result.estimates.get("ALine-S", np.nan) - result.truth)
+    found["ALine-S error"] = 100 * float(np.mean(gaps))
     return found
 
 
-Numbers = Mapping[str, float]
-Measure = Callable[[Numbers], float]  # of one ensemble on one shift
+# The numbers of an ensemble by shift and seed (rows) give one for each.
+Measure = Callable[[pd.DataFrame], pd.Series]
+MEASURES: dict[str, Measure] = {
+    "slope": lambda own: (own["agreement slope"] - own["accuracy slope"]).abs(),
+    "bias": lambda own: (own["agreement bias"] - own["accuracy bias"]).abs(),
+    "error": lambda own: own["ALine-S error"],
+}
 
 
-def slope_gap(own: Numbers) -> float:
-    """The absolute difference between the slopes of the agreement and accuracy lines."""
-    return abs(own["agreement slope"] - own["accuracy slope"])
-
-
-def bias_gap(own: Numbers) -> float:
-    """The absolute difference between the biases of the agreement and accuracy lines."""
-    return abs(own["agreement bias"] - own["accuracy bias"])
-
-
-def aline_error(own: Numbers) -> float:
-    """The mean error of ALine-S over the models."""
-    return own["ALine-S error"]
-
-
-def over(t: Table, ensemble: Ensemble, shifts: list[str], measure: Measure) -> Values[str]:
+def over(t: Table, ensemble: Ensemble, shifts: list[str], measure: str | Measure) -> Values[str]:
     """The mean of a measure over shifts, for each seed."""
-    several = []
-    for shift in shifts:
-        columns = {str(x): t.values(str(ensemble), shift, x) for x in t.xs}
-        runs = columns.get(ACCURACY_R2, {})
-        several.append(
-            {run: measure({x: values[run] for x, values in columns.items()}) for run in runs}
-        )
-    return average(several)
+    own = t.frame[(t.frame["panel"] == str(ensemble)) & t.frame["curve"].isin(shifts)]
+    own = own.pivot(index=["curve", "run"], columns="x", values="value").reindex(columns=t.xs)
+    found = (MEASURES[measure] if isinstance(measure, str) else measure)(own)
+    return found.unstack("curve").mean(axis=1, skipna=False).to_dict()
 
 
 def on_lines(t: Table, *ensembles: Ensemble) -> list[str]:
@@ -191,9 +156,15 @@ def agreement_line(t: Table, *ensembles: Ensemble) -> Parts:
         yield from bounded(t, on_lines(t, own), [str(own)], "agreement R²", least=LEAST_R2)
 
 
-def nearest(t: Table, measure: Measure, ensemble: Ensemble, *others: Ensemble) -> Parts:
-    """A measure of one ensemble is smaller than those of the others."""
-    shifts = on_lines(t, ensemble, *others)
+def nearest(
+    t: Table,
+    measure: str | Measure,
+    ensemble: Ensemble,
+    *others: Ensemble,
+    everywhere: bool = False,
+) -> Parts:
+    """A measure of one ensemble is smaller than those of the others, where accuracies are on lines."""
+    shifts = t.curves() if everywhere else on_lines(t, ensemble, *others)
     own = over(t, ensemble, shifts, measure)
     for other in others:
         yield Part(f"{other} - {ensemble}", paired(over(t, other, shifts, measure), own), 0)
@@ -202,29 +173,29 @@ def nearest(t: Table, measure: Measure, ensemble: Ensemble, *others: Ensemble) -
 def gains_less(t: Table, training: list[Ensemble], than: list[Ensemble]) -> Parts:
     """ALine-S's error rises less from random heads to other sources than with other training."""
     shifts = on_lines(t, *training, *than)
+    theirs, ours = ([over(t, own, shifts, "error") for own in of] for of in (than, training))
     for n, source in enumerate(SOURCES[1:], 1):
-        gaps = []
-        for own in (than, training):
-            heads, others = (over(t, own[k], shifts, aline_error) for k in (0, n))
-            gaps.append({run: value - heads[run] for run, value in others.items()})
+        gaps = ({run: v - own[0][run] for run, v in own[n].items()} for own in (theirs, ours))
         yield Part(f"{source} - {SOURCES[0]}", paired(*gaps), 0)
 
 
-def slopes_within(t: Table, limit: float, *ensembles: Ensemble) -> Parts:
-    """The slopes of both lines differ by less than a limit for each ensemble."""
+def bounded_measure(
+    t: Table, measure: str | Measure, *ensembles: Ensemble, **limits: float
+) -> Parts:
+    """A measure of each ensemble is within limits."""
     for own in ensembles:
-        yield Part(str(own), above_zero(over(t, own, on_lines(t, own), slope_gap)), most=limit)
+        yield Part(str(own), above_zero(over(t, own, on_lines(t, own), measure)), **limits)
 
 
 SOURCES = ("head-1", "order-1", "subset-0.1")
 HEAD, ORDER, SUBSET = PROBES = [Ensemble("glyphs", ("probe",), source) for source in SOURCES]
 TENTHS = [Ensemble("glyphs", ("probe",), f"{name}-0.1") for name in ("head", "order")]
 MORE = [Ensemble("glyphs", ("probe",), f"subset-{share}") for share in (0.3, 0.5)]
-TRAININGS = [
-    Ensemble("digits", (training,), source)
+PROBED, FINETUNED, SCRATCH = (
+    [Ensemble("digits", (training,), source) for source in SOURCES]
     for training in ("probe", "finetune", "scratch")
-    for source in SOURCES
-]
+)
+TRAININGS = [*PROBED, *FINETUNED, *SCRATCH]
 BASES, FEATURES, RELU, PIXELS = (
     Ensemble("digits", names, "head-1")
     for names in (("probe", "probe-relu"), ("probe",), ("probe-relu",), ("probe-pixels",))
@@ -234,58 +205,49 @@ BASES, FEATURES, RELU, PIXELS = (
 @experiment("agreement/Fig1", "glyphs", scale=EMBEDDED, takes="ensembles")
 def random_heads(folders: list[Path]) -> pd.DataFrame:
     """probes of one base: only random heads put agreement on the accuracy line (C1, C7)"""
-    drawn = {"gaussian_noise": PROBES, "fog": PROBES}
-    return lines(folders, [*PROBES, *TENTHS, *MORE], drawn)
+    return lines(folders, [*PROBES, *TENTHS, *MORE], PROBES)
 
 
 random_heads.says("c1-accuracy-line").by(accuracy_line, *PROBES)
 random_heads.says("c1-agreement-line").by(agreement_line, *PROBES)
-MEASURES = {"slope": slope_gap, "bias": bias_gap, "error": aline_error}
-for name, measure in MEASURES.items():
-    random_heads.says(f"c1-{name}").by(nearest, measure, *PROBES)
-for name, measure in MEASURES.items():
-    random_heads.says(f"c1-{name}-tenth").by(nearest, measure, *TENTHS, SUBSET)
-
-
-@random_heads.says("c1-diagonal")
-def nearer_to_diagonal(t: Table) -> Parts:
-    """The distance of the agreement line's slope from the accuracy line's minus its distance from 1."""
-    for own in (ORDER, SUBSET):
-        gaps = over(
-            t, own, on_lines(t, own), lambda n: slope_gap(n) - abs(n["agreement slope"] - 1)
-        )
-        yield Part(str(own), above_zero(gaps), 0)
-
-
-random_heads.says("c7-inside").by(nearest, lambda own: abs(own["excess ID"]), SUBSET, HEAD, ORDER)
+for name in MEASURES:
+    random_heads.says(f"c1-{name}").by(nearest, name, *PROBES)
+for name in MEASURES:
+    random_heads.says(f"c1-{name}-tenth").by(nearest, name, *TENTHS, SUBSET)
+# The slope's distance from the accuracy line's minus its distance from 1.
+random_heads.says("c1-diagonal").by(
+    bounded_measure,
+    lambda own: MEASURES["slope"](own) - (own["agreement slope"] - 1).abs(),
+    *(ORDER, SUBSET),
+    least=0,
+)
+random_heads.says("c7-inside").by(nearest, lambda own: own["excess ID"].abs(), SUBSET, HEAD, ORDER)
 random_heads.says("c7-outside").by(nearest, lambda own: own["excess OOD"], HEAD, SUBSET)
 
 
 @experiment("agreement/Fig2", "digits", scale=EMBEDDED, takes="ensembles")
 def trainings(folders: list[Path]) -> pd.DataFrame:
     """light finetuning and training from scratch against probes (C2, C3)"""
-    return lines(folders, TRAININGS, {"gaussian_noise": TRAININGS, "fog": TRAININGS})
+    return lines(folders, TRAININGS, TRAININGS)
 
 
-PROBED, FINETUNED, SCRATCH = TRAININGS[:3], TRAININGS[3:6], TRAININGS[6:]
-for name, measure in MEASURES.items():
-    trainings.says(f"c2-{name}").by(nearest, measure, *FINETUNED)
+for name in MEASURES:
+    trainings.says(f"c2-{name}").by(nearest, name, *FINETUNED)
 trainings.says("c2-gain").by(gains_less, FINETUNED, PROBED)
 trainings.says("c3-gain").by(gains_less, SCRATCH, PROBED)
-trainings.threshold("c3-slopes").by(slopes_within, 0.15, *SCRATCH)
+trainings.threshold("c3-slopes").by(bounded_measure, "slope", *SCRATCH, most=0.15)
 
 
 @experiment("agreement/Fig3", "digits", scale=EMBEDDED, takes="ensembles")
 def bases(folders: list[Path]) -> pd.DataFrame:
     """probes of several bases as one ensemble, and of raw pixels (C4, C6)"""
-    drawn = [BASES, FEATURES, PIXELS]
-    ensembles = [BASES, FEATURES, RELU, PIXELS]
-    return lines(folders, ensembles, {"fog": drawn, "contrast": drawn})
+    ensembles, drawn = [BASES, FEATURES, RELU, PIXELS], [BASES, FEATURES, PIXELS]
+    return lines(folders, ensembles, drawn, ("fog", "contrast"))
 
 
 bases.says("c4-accuracy-line").by(accuracy_line, BASES)
 bases.says("c4-agreement-line").by(agreement_line, BASES)
-bases.threshold("c4-slope").by(slopes_within, 0.15, BASES)
+bases.threshold("c4-slope").by(bounded_measure, "slope", BASES, most=0.15)
 
 
 @bases.says("off-the-line")
@@ -297,59 +259,44 @@ def off_the_line(t: Table) -> Parts:
         yield from bounded(t, off, [panel], "agreement R²", most=LEAST_R2)
 
 
-@bases.says("c4-one-line")
-def fits_worse(t: Table) -> Parts:
-    """The mean R² of the accuracy line over all shifts of each base minus that of both."""
-    both, *alone = (
-        average([t.values(str(e), shift, ACCURACY_R2) for shift in t.curves(str(e))])
-        for e in (BASES, FEATURES, RELU)
-    )
-    for base, own in zip((FEATURES, RELU), alone, strict=True):
-        yield Part(f"{base} - {BASES}", paired(own, both), 0)
-
-
-bases.says("c6-slope").by(nearest, slope_gap, FEATURES, PIXELS)
-bases.says("c6-error").by(nearest, aline_error, FEATURES, PIXELS)
-
-
-def draw_errors(t: Table, cells: list[Any], path: Path) -> Path:
-    """Draw only the errors in points, as percentages have a different scale."""
-    shown = t.frame[t.frame["panel"].isin(["MAE", "MAE, no line"])]
-    return draw(replace(t, frame=shown, unit="mean absolute error, points"), path)
+bases.says("c4-one-line").by(
+    nearest, lambda own: own[ACCURACY_R2], BASES, FEATURES, RELU, everywhere=True
+)
+bases.says("c6-slope").by(nearest, "slope", FEATURES, PIXELS)
+bases.says("c6-error").by(nearest, "error", FEATURES, PIXELS)
 
 
 @experiment(
-    "agreement/T1", ["glyphs", "digits"], scale=EMBEDDED, takes="ensembles", picture=draw_errors
+    "agreement/T1",
+    ["glyphs", "digits"],
+    scale=EMBEDDED,
+    takes="ensembles",
+    picture=of_panels("MAE", "MAE, no line", unit="mean absolute error, points"),
 )
 def estimators(folders: list[Path]) -> pd.DataFrame:
     """agreement-on-the-line against confidences, models with random heads (C5)"""
-    from ...callbacks.functional.aline import (  # deferred: imports torch
-        mean_absolute_error,
-        mean_percentage_error,
-    )
+    from ...callbacks.functional import aline  # deferred: imports torch
     from ..results.model_agreement import TRUSTED
 
-    found = evidence(folders, [HEAD, *TRAININGS[::3]])
-    rows: Rows = []
-    for name, mean_error in (("MAPE", mean_percentage_error), ("MAE", mean_absolute_error)):
-        on, off = [], []
-        for ensemble, by_shift in found.items():
-            for shift, by_seed in by_shift.items():
-                # The paper reports shifts without an agreement line separately.
-                apart = np.mean([seen.result.r2 for seen in by_seed.values()]) <= TRUSTED
-                panel, into = (f"{name}, no line", off) if apart else (name, on)
-                for seed, seen in by_seed.items():
-                    # Confidences with or without temperature, whichever has less error.
-                    every = {**seen.result.estimates, **seen.result.oracle}
-                    into += [
-                        (
-                            *(panel, f"{ensemble}, {shift}", x, f"seed {seed}"),
-                            round(100 * mean_error(every[x], seen.truth), 3),
-                        )
-                        for x in (*ESTIMATES, *ORACLES)
-                        if x in every
-                    ]
-        rows += [*on, *off]
+    kinds = {"MAPE": aline.mean_percentage_error, "MAE": aline.mean_absolute_error}
+    found = [
+        (f"{ensemble}, {result.models.stream}", f"seed {result.models.seed}", result)
+        for ensemble, result in evidence(folders, [HEAD, PROBED[0], FINETUNED[0], SCRATCH[0]])
+    ]
+    by_curve = grouped(found, lambda own: own[0]).items()
+    r2 = {curve: np.mean([own[-1].r2 for own in same]) for curve, same in by_curve}
+    rows = []
+    for name, mean_error in kinds.items():
+        # The paper reports shifts without an agreement line separately.
+        for panel, apart in ((name, False), (f"{name}, no line", True)):
+            for curve, seed, result in found:
+                # Confidences with or without temperature, whichever has less error.
+                every = {**result.estimates, **result.oracle}
+                rows += [
+                    (panel, curve, x, seed, round(100 * mean_error(every[x], result.truth), 3))
+                    for x in (*ESTIMATES, *ORACLES)
+                    if x in every and bool(r2[curve] <= TRUSTED) == apart
+                ]
     return tidy(rows, unit="percentages of the accuracy (MAPE), points (MAE)")
 
 
@@ -384,15 +331,15 @@ def projection_norm(folders: list[Path]) -> pd.DataFrame:
     from ...callbacks.functional.aline import correlation  # deferred: imports torch
 
     rows: Rows = []
-    for by_shift in evidence(folders, [HEAD]).values():
-        for name in ("ProjNorm", *ESTIMATES):
-            for shift, by_seed in by_shift.items():
-                for seed, seen in by_seed.items():
-                    score = {**seen.result.estimates, "ProjNorm": seen.models.projnorm}.get(name)
-                    if score is not None:
-                        both = zip(("R²", "Spearman"), correlation(score, seen.truth), strict=True)
-                        key = name, shift, f"seed {seed}"
-                        rows += [(panel, *key, round(100 * n, 2)) for panel, n in both]
+    found = [*evidence(folders, [HEAD])]
+    for name in ("ProjNorm", *ESTIMATES):
+        for _, result in found:
+            models = result.models
+            score = {**result.estimates, "ProjNorm": models.projnorm}.get(name)
+            if score is not None and result.truth is not None:
+                both = zip(("R²", "Spearman"), correlation(score, result.truth), strict=True)
+                key = name, models.stream, f"seed {models.seed}"
+                rows += [(panel, *key, round(100 * n, 2)) for panel, n in both]
     return tidy(rows, unit="R² x 100; Spearman's correlation of ranks x 100")
 
 

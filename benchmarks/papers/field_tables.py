@@ -6,8 +6,6 @@ ImageNet that were read in their sources.
 """
 
 import json
-from collections import ChainMap
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +16,9 @@ from ...drawing import describe, panels, saved
 from ..results.runs import Run, grouped
 from ..suites.cell import Cell
 from .accuracy_tables import by_rate
-from .claims import Parts, above
+from .claims import besides
 from .experiment import EMBEDDED, HERE, experiment
-from .picture import draw
+from .picture import of_panels
 from .table import Table, tidy
 
 CCC = ["CCC-Easy", "CCC-Medium", "CCC-Hard"]
@@ -28,8 +26,9 @@ IID = "i.i.d."
 STEP_COSTS = HERE / "field" / "step_costs.json"  # times of a step, in steps of Source
 WORST, COLLAPSED, WHEN, COST = "worst seed", "collapsed, %", "collapse, images", "time × Source"
 TRIGGERS = ["ASR", "ASR, start 0.12", "EntropyDrift", "KLDrift", "Disagreement", "AETTA"]
+BOTH = ["TENT", "EATA"]
+RESETS = [f"{method}, resets" for method in BOTH]
 Runs = list[Run]
-Rows = list[tuple[Any, ...]]
 
 
 @experiment("field/rates", "field/rates", scale=EMBEDDED)
@@ -45,14 +44,13 @@ def draw_costs(t: Table, cells: list[Cell], path: Path) -> Path:
     """
     figure, axes = panels(len(t.panels), size=(4.4 * len(t.panels), 4.2))
     for ax, panel in zip(axes, t.panels, strict=True):
-        known = {m: ChainMap(*(t.values(panel, m, x) for x in CCC)) for m in t.curves(panel)}
-        shared = set.intersection(*(set(values) for values in known.values()))
-        for method, values in known.items():
-            cost = t.mean(panel, method, COST)
-            if cost is not None and shared:
-                place = cost, float(np.mean([values[run] for run in shared]))
-                ax.plot(*place, "o", ms=5, color="#0072B2")
-                ax.annotate(method, place, (4, 3), textcoords="offset points", fontsize=7)
+        own = t.frame[(t.frame["panel"] == panel) & t.frame["x"].isin(CCC)]
+        means = own.pivot(index="curve", columns="run", values="value").dropna(axis=1).mean(axis=1)
+        for method, accuracy in means.dropna().items():
+            if (cost := t.mean(panel, method, COST)) is not None:
+                ax.plot(cost, accuracy, "o", ms=5, color="#0072B2")
+                where: dict[str, Any] = {"xytext": (4, 3), "textcoords": "offset points"}
+                ax.annotate(method, (cost, accuracy), fontsize=7, **where)
         ax.set_xscale("log")
         describe(ax, panel, "time of a step, multiple of Source")
     axes[0].set_ylabel("accuracy, %, mean over the difficulties", fontsize=8)
@@ -70,22 +68,19 @@ def all_methods(runs: Runs) -> pd.DataFrame:
     """all methods on CCC easy, medium, hard with independent, correlated and recurring labels: accuracy
     and cost"""
     costs = json.loads(STEP_COSTS.read_text(encoding="utf-8"))["methods"]
-    rows: Rows = []
-    for panel, own in grouped(runs, lambda run: run.factor("labels")).items():
-        for method, same in grouped(own, lambda run: run.label).items():
-            for run in same:
-                x = f"CCC-{run.factor('difficulty')}"
-                rows.append((panel, method, x, run.place, points(run)))
-            seeds = grouped(same, lambda run: run.seed).values()
-            # The lowest mean over the difficulties.
-            worst = min(float(np.mean([points(run) for run in several])) for several in seeds)
-            rows.append((panel, method, WORST, "all", worst))
-            for run in same if same[0].adapts else ():
-                rows.append((panel, method, COLLAPSED, run.place, 100 * bool(run.collapsed)))
-                if (step := run.collapse_step) is not None:
-                    rows.append((panel, method, WHEN, run.place, run.rows[step]["images"]))
-            if method in costs:
-                rows.append((panel, method, COST, "all", costs[method]["sources"]))
+    rows: list[tuple[Any, ...]] = []
+    for key, same in grouped(runs, lambda run: (run.factor("labels"), run.label)).items():
+        for run in same:
+            rows.append((*key, f"CCC-{run.factor('difficulty')}", run.place, points(run)))
+        seeds = grouped(same, lambda run: run.seed).values()
+        # The lowest mean over the difficulties.
+        rows.append((*key, WORST, "all", min(np.mean([*map(points, own)]) for own in seeds)))
+        for run in (run for run in same if run.adapts):
+            rows.append((*key, COLLAPSED, run.place, 100 * bool(run.collapsed)))
+            if (step := run.collapse_step) is not None:
+                rows.append((*key, WHEN, run.place, run.rows[step]["images"]))
+        if same[0].label in costs:
+            rows.append((*key, COST, "all", costs[same[0].label]["sources"]))
     return tidy(rows, unit="accuracy, %, and what the columns say")
 
 
@@ -94,38 +89,26 @@ def points(run: Run) -> float:
     return 100 * (run.accuracy or 0.0)
 
 
+OTHERS = ["Source", "BNAdapt", "RDumb", "ROID"]
 all_methods.says("petta-below-source").above("Source", "PeTTA", IID, "CCC-Medium")
 all_methods.says("lame-fails").above("Source", "LAME", IID, CCC)
 all_methods.says("lame-gains").above("LAME", "Source", "correlated", CCC)
-all_methods.says("lame-wins").above(
-    "LAME", ["Source", "BNAdapt", "RDumb", "ROID"], "correlated", CCC
+all_methods.says("lame-wins").above("LAME", OTHERS, "correlated", CCC)
+all_methods.says("frozen-teacher").above("I-CoTTA", "CoTTA", IID, CCC).above(
+    "I-RoTTA", "RoTTA", IID, CCC
 )
+all_methods.says("roid-asr-leads").above("ROID+ASR", besides("ROID+ASR"), IID, CCC)
 
 
-@all_methods.says("frozen-teacher")
-def frozen_teacher(t: Table) -> Parts:
-    """Each method with a frozen teacher minus the same method with its own."""
-    for method in ("CoTTA", "RoTTA"):
-        yield from above(t, f"I-{method}", method, IID, CCC)
-
-
-@all_methods.says("roid-asr-leads")
-def roid_asr_leads(t: Table) -> Parts:
-    """ROID with ASR minus each other method."""
-    others = [method for method in t.curves(IID) if method != "ROID+ASR"]
-    return above(t, "ROID+ASR", others, IID, CCC)
-
-
-def draw_accuracies(t: Table, cells: list[Cell], path: Path) -> Path:
-    """Draw only the accuracies."""
-    shown = t.frame[~t.frame["panel"].str.endswith("resets")]
-    return draw(replace(t, frame=shown, unit="accuracy, %"), path)
-
-
-@experiment("field/recovery", "field/recovery", scale=EMBEDDED, picture=draw_accuracies)
+@experiment(
+    "field/recovery",
+    "field/recovery",
+    scale=EMBEDDED,
+    picture=of_panels(*BOTH, unit="accuracy, %"),
+)
 def recovery(runs: Runs) -> pd.DataFrame:
     """resets by methods and orders of labels, accuracy and number of resets"""
-    rows: Rows = []
+    rows: list[tuple[Any, ...]] = []
     for run in runs:
         # The seed alone pairs the orders of labels, which have the same images.
         place = run.override, run.factor("labels"), f"seed {run.seed}"
@@ -135,29 +118,14 @@ def recovery(runs: Runs) -> pd.DataFrame:
     return tidy(rows, unit="accuracy, %; resets per 1,000 batches", axis="labels")
 
 
-BOTH = ["TENT", "EATA"]
-RESETS = [f"{method}, resets" for method in BOTH]
-recovery.says("oracle").above(
-    "oracle", ["every 5", "every 20", "every 80", *TRIGGERS], BOTH, "independent"
-)
-recovery.says("triggers-above-intervals").above(
-    ["EntropyDrift", "KLDrift"], "every 20", BOTH, "independent"
-)
-
-
-@recovery.says("soft-above-hard")
-def soft_above_hard(t: Table) -> Parts:
-    """Each trigger with soft resets minus the same one with hard resets."""
-    for trigger in ("EntropyDrift", "KLDrift"):
-        yield from above(t, f"{trigger} soft", trigger, BOTH, "independent")
-
-
-recovery.ours(
-    "takes-labels-for-collapse",
-    points=False,
-).rises(TRIGGERS, RESETS, start="independent", to="correlated")
-recovery.ours(
-    "takes-imbalance-for-collapse",
-    points=False,
-).rises(TRIGGERS, RESETS, start="independent", to="imbalanced")
+DRIFTS = ["EntropyDrift", "KLDrift"]
+OF_THE_ORACLE = ["every 5", "every 20", "every 80", *TRIGGERS]
+recovery.says("oracle").above("oracle", OF_THE_ORACLE, BOTH, "independent")
+recovery.says("triggers-above-intervals").above(DRIFTS, "every 20", BOTH, "independent")
+soft = recovery.says("soft-above-hard")
+for trigger in DRIFTS:
+    soft.above(f"{trigger} soft", trigger, BOTH, "independent")
+for cause, order in (("labels", "correlated"), ("imbalance", "imbalanced")):
+    claim = recovery.ours(f"takes-{cause}-for-collapse", points=False)
+    claim.rises(TRIGGERS, RESETS, start="independent", to=order)
 recovery.ours("recovery-under-correlation").above(TRIGGERS, "none", BOTH, "correlated")

@@ -15,6 +15,7 @@ from . import tent_phases
 from .accuracy_tables import Renamed, name_of
 from .claims import Part, Parts, means
 from .experiment import EMBEDDED, experiment, matches
+from .picture import scatter
 from .table import LAST, Table, tidy
 
 if TYPE_CHECKING:
@@ -210,7 +211,7 @@ without_top_k.says("ordered").ordered([f"top-k = {k}" for k in (0, 1, 10, 50)], 
     "flips/phases",
     override="",
     published="Fig3.4",
-    picture=tent_phases.draw_changes,
+    picture=scatter(("accuracy", "silhouette"), ("accuracy", "shift")),
     points=False,
 )
 def phases(runs: Runs) -> pd.DataFrame:
@@ -229,7 +230,7 @@ phases.says("shift-grows-more").above("shift", "shift", "phase 2", than_panel="p
 @experiment(
     "flips/Fig3.5",
     ["flips/source", "flips/silhouette"],
-    picture=tent_phases.draw_starts,
+    picture=scatter(*tent_phases.PAIRS),
     points=False,
 )
 def starts(runs: Runs) -> pd.DataFrame:

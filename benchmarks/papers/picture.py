@@ -1,8 +1,9 @@
 """Draw a table as curves in panels, or as dots with their spread; or one curve against another."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,7 @@ MANY = 7
 FAINT = "0.72"
 WIDE = 13  # characters of the legend per inch
 Style = dict[str, Any]
+Picture = Callable[[Table, list[Any], Path], Path]
 
 
 def draw(table: Table, path: Path) -> Path:
@@ -118,24 +120,30 @@ def draw_dots(ax: Any, table: Table, x: X) -> None:
     ax.set_ylim(len(names) - 0.4, -0.6)
 
 
-class Axes(NamedTuple):
-    """Two curves of a panel, as x and y; the panel is the label of the points."""
+def of_panels(*shown: str, unit: str) -> Picture:
+    """A picture of some panels of a table, as the others have a different unit."""
 
-    x: str
-    y: str
-    panel: str = ""
+    def picture(table: Table, cells: list[Any], path: Path) -> Path:
+        frame = table.frame[table.frame["panel"].isin(shown)]
+        return draw(replace(table, frame=frame, unit=unit), path)
+
+    return picture
 
 
-def draw_scatter(table: Table, pictures: Sequence[Sequence[Axes]], path: Path) -> Path:
-    """Draw one panel per list of pairs of curves, with one colour per pair."""
-    figure, places = panels(len(pictures), size=(3.8 * len(pictures), 3.4))
-    for ax, several in zip(places, pictures, strict=True):
-        for axes in several:
-            x, y = (table.by_run(axes.panel, curve) for curve in (axes.x, axes.y))
-            pairs = np.array([(x[key], y[key]) for key in x if key in y]).reshape(-1, 2)
-            ax.plot(*pairs.T, "o", ms=4, alpha=0.6, label=axes.panel)
-        ax.axhline(0, color="0.8", lw=0.8, zorder=0)
-        describe(ax, x=several[0].x, y=several[0].y)
-        if any(axes.panel for axes in several):
-            ax.legend(frameon=False, fontsize=8)
-    return saved(figure, path)
+def scatter(*pairs: tuple[str, str]) -> Picture:
+    """A picture with one plot for each pair of curves, as x and y, and one colour for each panel."""
+
+    def picture(table: Table, cells: list[Any], path: Path) -> Path:
+        figure, axes = panels(len(pairs), size=(3.8 * len(pairs), 3.4))
+        for ax, names in zip(axes, pairs, strict=True):
+            for panel in table.panels:
+                x, y = (table.by_run(panel, name) for name in names)
+                points = np.array([(x[key], y[key]) for key in x if key in y]).reshape(-1, 2)
+                ax.plot(*points.T, "o", ms=4, alpha=0.6, label=panel)
+            ax.axhline(0, color="0.8", lw=0.8, zorder=0)
+            describe(ax, "", *names)
+            if any(table.panels):
+                ax.legend(frameon=False, fontsize=8)
+        return saved(figure, path)
+
+    return picture

@@ -13,7 +13,6 @@ from ..results.batch_means import severity
 from ..results.runs import Run
 from ..suites.cell import Cell
 from .claims import rank_correlation
-from .picture import Axes, draw_scatter
 from .table import Table, tidy
 
 CLUSTERS = ("silhouette", "shift", "accuracy")
@@ -160,12 +159,6 @@ def correlated(t: Table, one: str, other: str, panel: str = "") -> str:
     return f"Rank correlation of {names}: {mean:+.2f} [{low:+.2f}, {high:+.2f}], {n} runs."
 
 
-def draw_changes(t: Table, cells: list[Any], path: Path) -> Path:
-    """Draw changes of silhouette and of shift against changes of accuracy, by phase."""
-    names = ("silhouette", "shift")
-    return draw_scatter(t, [[Axes("accuracy", name, p) for p in PHASES] for name in names], path)
-
-
 def at_the_start(runs: Runs) -> pd.DataFrame:
     """Silhouette before the first step, flips after the last, and source accuracy (Figure 3.5)."""
     rows: Rows = []
@@ -180,11 +173,6 @@ def at_the_start(runs: Runs) -> pd.DataFrame:
     rows.sort(key=lambda row: STARTS.index(row[1]))
     notes = [correlated(Table(tidy(rows)), *pair) for pair in PAIRS]
     return tidy(rows, unit="by the row; accuracy, %", notes=notes)
-
-
-def draw_starts(t: Table, cells: list[Any], path: Path) -> Path:
-    """Draw each pair of the three measures."""
-    return draw_scatter(t, [[Axes(*pair)] for pair in PAIRS], path)
 
 
 def level(run: Run, name: str) -> float:
