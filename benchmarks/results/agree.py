@@ -39,11 +39,11 @@ def agree(args: Namespace) -> None:
             "predictions of two models. Pass folders of runs of different models with the same "
             "DatasetEstimates (adapting: true for adapting methods), of an ensemble, or of npz files."
         )
-    found = [estimate(models, args.most_agreement) for models in several]
+    found = list(map(estimate, several))
     if args.figure:
         names = [result.models.stream.replace("/", "\n", 1) for result in found]
-        drawn = [points(result, args.most_agreement) for result in found]
-        print(f"{draw(dict(zip(names, drawn, strict=True)), args.figure)}: both lines")
+        panels = dict(zip(names, map(points, found), strict=True))
+        print(f"{draw(panels, args.figure)}: both lines")
     if args.json:
         print(json.dumps(list(map(as_json, found)), indent=1))
         return

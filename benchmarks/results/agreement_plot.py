@@ -28,15 +28,9 @@ class Points(NamedTuple):
     measured: str = "accuracy"
 
 
-def points(result: Estimates, most_agreement: float | None = None) -> Points:
-    """Collect accuracies and agreements in and out of distribution.
-
-    Pairs with an in-distribution agreement of `most_agreement` or more are excluded.
-    """
-    first, second = pairs(len(result.inside))
-    most = np.inf if most_agreement is None else most_agreement
-    chosen = result.agreement[0][first, second] < most
-    both = first[chosen], second[chosen]
+def points(result: Estimates) -> Points:
+    """Collect accuracies and agreements in and out of distribution."""
+    both = pairs(len(result.inside))
     return Points(
         [] if result.truth is None else in_percent(result.inside, result.truth),
         in_percent(*(shares[both] for shares in result.agreement)),

@@ -30,9 +30,7 @@ class Quality(NamedTuple):
     width: float  # mean width of the bands
 
 
-def quality(
-    estimates: Array, truth: Array, low: Array, high: Array, window: int = WINDOW
-) -> Quality:
+def quality(estimates: Array, truth: Array, low: Array, high: Array) -> Quality:
     """Compare estimates [n] and bands from `low` [n] to `high` [n], NaN where missing, with `truth` [n]."""
     table = pd.DataFrame({"estimate": estimates, "truth": truth, "low": low, "high": high})
     table = table.dropna(subset=["estimate", "truth"])
@@ -40,8 +38,8 @@ def quality(
     banded = table.dropna(subset="low")
     inside = banded["truth"].between(banded["low"], banded["high"])
     width = banded["high"] - banded["low"]
-    whole = table[["estimate", "truth"]].iloc[: len(table) // window * window]
-    means = whole.groupby(np.arange(len(whole)) // window).mean()
+    whole = table[["estimate", "truth"]].iloc[: len(table) // WINDOW * WINDOW]
+    means = whole.groupby(np.arange(len(whole)) // WINDOW).mean()
     r2 = rho = np.nan
     if len(means) > 2 and np.ptp(means, axis=0).all():
         r2 = means["estimate"].corr(means["truth"]) ** 2
@@ -49,13 +47,10 @@ def quality(
     return Quality(r2, rho, errors.mean(), inside.mean(), len(banded), width.mean())
 
 
-def of_runs(runs: list[Run], name: str, window: int = WINDOW) -> Quality:
+def of_runs(runs: list[Run], name: str) -> Quality:
     """The mean of each measure over the runs where it is known; `bands` is the sum."""
-    columns = [f"{name}{end}" for end in ("", "_low", "_high")]
-    each = []
-    for run in runs:
-        estimates, low, high = map(run.column, columns)
-        each.append(quality(estimates, run.column("accuracy"), low, high, window))
+    columns = (name, "accuracy", f"{name}_low", f"{name}_high")
+    each = [quality(*map(run.column, columns)) for run in runs]
     return Quality(*pd.DataFrame(each).mean())._replace(bands=sum(one.bands for one in each))
 
 

@@ -1,6 +1,6 @@
 """`holdfast estimators`: evaluate estimates of accuracy and the alarms that follow from them."""
 
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +9,7 @@ import pandas as pd
 from ... import HoldfastError
 from ...alarms import WINDOW as ALARM_WINDOW
 from .collapse import below, intervals
-from .estimate_quality import WINDOW, alarm_quality, alarms, of_batches, of_runs
+from .estimate_quality import alarm_quality, alarms, of_batches, of_runs
 from .run_statistics import last_eighth, mean
 from .runs import Run, collect, grouped
 from .text_table import formatted, points
@@ -29,13 +29,9 @@ def parser() -> ArgumentParser:
         "warnings", "measure each estimator's delay and false alarms in detecting collapse"
     )
     one.add_argument("folder", type=Path, help="folder of a suite that includes the source model")
-    window = "batches averaged before the rules apply (default: %(default)s)"
-    one.add_argument("--window", type=positive, default=ALARM_WINDOW, help=window)
 
     one = command("quality", "measure R2, Spearman's rho, absolute error and coverage of estimates")
     one.add_argument("folder", type=Path, help="folder of runs with estimators and labels")
-    window = "batches averaged for R2 and rho (default: %(default)s)"
-    one.add_argument("--window", type=positive, default=WINDOW, help=window)
 
     one = command("fit", "fit f, which maps weighted flips to the source model's accuracy")
     one.add_argument("folders", type=Path, nargs="+", help="folders of suites with WeightedFlips")
@@ -47,22 +43,11 @@ def parser() -> ArgumentParser:
 
     one = command("agree", "estimate accuracy from the agreement of models (GDE, ALine)")
     one.add_argument("folders", type=Path, nargs="+", help="folders of runs or predictions")
-    most = (
-        "exclude pairs whose in-distribution agreement is SHARE or more (official notebook: 0.95)"
-    )
-    one.add_argument("--most-agreement", type=float, metavar="SHARE", help=most)
     together = "treat all predictions as one ensemble of several base models"
     one.add_argument("--together", action="store_true", help=together)
     one.add_argument("--figure", type=Path, help="draw both lines on probit axes to this file")
     one.add_argument("--json", action="store_true", help="print all estimates as JSON")
     return parser
-
-
-def positive(text: str) -> int:
-    """A positive whole number, as the type of an option."""
-    if not text.isdecimal() or int(text) < 1:
-        raise ArgumentTypeError(f"'{text}' is not a whole number of at least 1")
-    return int(text)
 
 
 def main(argv: list[str]) -> None:
@@ -80,7 +65,7 @@ def quality(args: Namespace) -> None:
     groups = grouped(runs, lambda run: (run.setting, run.label, run.override))
     for (setting, label, _), same in sorted(groups.items()):
         for name in dict.fromkeys(name for run in same for name in of_batches(run)):
-            found = of_runs(same, name, args.window)
+            found = of_runs(same, name)
             row = {
                 "stream": setting,
                 "method": label,
@@ -100,7 +85,7 @@ def quality(args: Namespace) -> None:
 def warnings(args: Namespace) -> None:
     """Print each estimator's delay and false alarms; of runs without labels, their estimates."""
     runs = collect(args.folder)
-    found = judged_alarms(runs, args.window)
+    found = judged_alarms(runs)
     if len(found):
         print(formatted(warnings_table(found)))
     elif unlabelled := [run for run in runs if run.estimators and run.accuracy is None]:

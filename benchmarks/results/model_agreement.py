@@ -85,7 +85,7 @@ class Estimates(NamedTuple):
         return best
 
 
-def estimate(models: Models, most_agreement: float | None = None) -> Estimates:
+def estimate(models: Models) -> Estimates:
     """Estimate by naive agreement, confidences and, with at least three distinct models, ALine-S and -D."""
     measure, samples = models.measure, models.samples
     inside = accuracies(models.val_classes, models.val_labels, measure)
@@ -97,7 +97,7 @@ def estimate(models: Models, most_agreement: float | None = None) -> Estimates:
         if truth is not None:
             own = line(probit(inside, samples[0]), probit(truth, samples[1]))
             found = found._replace(accuracy_line=own)
-        aline = aline_of_shares(inside, within, across, samples, most_agreement)
+        aline = aline_of_shares(inside, within, across, samples)
     except HoldfastError:
         return found
     estimates |= {"ALine-S": aline.aline_s, "ALine-D": aline.aline_d}

@@ -168,12 +168,13 @@ def test_bands_are_recorded(tmp_path: Path) -> None:
 
 
 def test_quality_by_hand() -> None:
-    truth = np.array([0.1, 0.3, 0.5, 0.7, np.nan])
-    found = quality(truth**2, truth, truth - 0.1, np.array([0.2, 0.2, 0.6, 0.8, 1.0]), window=1)
+    truth, high = np.array([0.1, 0.3, 0.5, 0.7, np.nan]), np.array([0.2, 0.2, 0.6, 0.8, 1.0])
+    columns = (np.repeat(values, 5) for values in (truth**2, truth, truth - 0.1, high))
+    found = quality(*columns)  # windows of 5
     assert found.rho == pytest.approx(1)
     assert found.r2 == pytest.approx(np.corrcoef(truth[:4] ** 2, truth[:4])[0, 1] ** 2)
     assert found.error == pytest.approx(np.mean(truth[:4] - truth[:4] ** 2))
-    assert (found.coverage, found.bands) == (0.75, 4)
+    assert (found.coverage, found.bands) == (0.75, 20)
     nothing = quality(np.full(3, np.nan), truth[:3], truth[:3], truth[:3])
     assert math.isnan(nothing.error)
     assert math.isnan(nothing.r2)
