@@ -9,7 +9,7 @@ import numpy as np
 from .batch_means import curve, mean_curve, names_in
 from .collapse import intervals
 from .estimate_quality import alarms
-from .groups import Methods, methods_by_setting, styles_of
+from .groups import Methods, by_setting, groups, styles_of
 from .palette import Style
 from .runs import Run
 
@@ -32,9 +32,9 @@ def charts(runs: Sequence[Run]) -> list[dict[str, Any]]:
     from bokeh.core.types import ID
     from bokeh.embed import json_item
 
-    found, drawn = methods_by_setting(runs), []
+    found, drawn = groups(runs), []
     styles = styles_of(found)
-    for setting, methods in list(found.items())[:MOST]:
+    for setting, methods in list(by_setting(found).items())[:MOST]:
         drawn.append(stream_chart(setting, methods, styles))
         drawn += estimate_charts(setting, methods, styles)
     return [dict(json_item(chart, ID(f"chart {n}"))) for n, chart in enumerate(drawn)]
@@ -65,10 +65,10 @@ def look(label: str, styles: Styles) -> dict[str, Any]:
 def stream_chart(setting: str, methods: Methods, styles: Styles) -> Any:
     """The chart of one setting: mean curves, single runs, marks below and corruptions behind them."""
     chart, row = new_chart(setting), 0
-    runs = [run for _, same in methods for run in same]
+    runs = [run for same in methods.values() for run in same]
     if len({run.place for run in runs}) == 1:
         shade_corruptions(chart, max(runs, key=lambda run: run.images))
-    for label, same in methods:
+    for label, same in methods.items():
         shared = look(label, styles)
         if curves := [curve(run) for run in same if run.accuracy is not None]:
             mean, sd = mean_curve(curves)["mean"], mean_curve(curves)["sd"]
@@ -108,9 +108,11 @@ def shade_corruptions(chart: Any, run: Run) -> None:
 
 def estimate_charts(setting: str, methods: Methods, styles: Styles) -> Iterator[Any]:
     """One chart per estimator with the mean curves of its estimates and of the true accuracy."""
-    for name in dict.fromkeys(n for _, same in methods for run in same for n in run.estimators):
+    for name in dict.fromkeys(
+        n for same in methods.values() for run in same for n in run.estimators
+    ):
         chart = new_chart(f"{name} ({setting})")
-        for label, same in methods:
+        for label, same in methods.items():
             if watched := [run for run in same if name in run.estimators]:
                 estimate, truth = (
                     mean_curve([curve(run, column) for run in watched])["mean"]

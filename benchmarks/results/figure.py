@@ -8,7 +8,7 @@ import numpy as np
 
 from ...drawing import panels, pyplot, saved
 from .batch_means import curve, mean_curve
-from .groups import Methods, methods_by_setting, styles_of
+from .groups import Methods, by_setting, groups, styles_of
 from .runs import Run
 
 MOST = 24  # maximum number of panels
@@ -22,11 +22,12 @@ def draw(runs: Sequence[Run], path: Path) -> Path:
     Thick lines are means over runs, with a band of one standard deviation; thin lines are single runs.
     Resets are ticks below zero, one row per method.
     """
-    found = methods_by_setting(runs)
+    every = groups(runs)
+    found = by_setting(every)
     shown = dict(list(found.items())[:MOST])
     looks: Looks = {
         label: {"color": style.colour, "ls": (0, style.dashes) if style.dashes else "-"}
-        for label, style in styles_of(found).items()
+        for label, style in styles_of(every).items()
     }
     columns = min(len(shown), 3) if len(shown) <= 9 else 4
     width, height = (8.0, 4.0) if columns == 1 else (10.0, 2.8 if columns < 4 else 2.0)
@@ -51,7 +52,7 @@ def draw_panel(ax: Any, title: str, methods: Methods, looks: Looks) -> int:
     from matplotlib.ticker import EngFormatter, PercentFormatter  # deferred: slow import
 
     row = 0
-    for label, runs in sorted(methods, key=lambda item: list(looks).index(item[0])):
+    for label, runs in methods.items():
         look = looks[label]
         if curves := [curve(run) for run in runs if run.accuracy is not None]:
             found = mean_curve(curves)

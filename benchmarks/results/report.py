@@ -8,11 +8,11 @@ import pandas as pd
 from ... import printable
 from ...files import reason
 from ...run_folder import begun
-from .groups import Group, groups
+from .groups import groups
 from .run_protocol import sentence
 from .run_state import STATES, State
 from .runs import Run, find, with_results
-from .tables import details, frame, matrix, run_row, runs_table
+from .tables import details, frame, matrix, means, records, run_row, runs_table
 from .text_table import duration, formatted, percent, points
 
 MOST = 9  # maximum number of settings with printed details
@@ -35,13 +35,13 @@ def publish(folder: Path, form: str = "text", each_run: bool = False) -> None:
         )
         return
     if form == "csv":
-        means = pd.DataFrame([group.row for group in groups(everything)], dtype=object)
-        print((frame(runs) if each_run else means).to_csv(index=False), end="")
+        table = frame(runs) if each_run else means(groups(everything))
+        print(table.to_csv(index=False), end="")
         return
     if each_run:
         print(formatted(runs_table(runs), form))
     else:
-        print_means(groups(everything), form)
+        print_means(means(groups(everything)), form)
     for line in [*missing(everything), *remarks(runs)]:
         print(line)
     if all(run.accuracy is None for run in runs):
@@ -58,23 +58,24 @@ def publish(folder: Path, form: str = "text", each_run: bool = False) -> None:
         print(printable(f"no figure: cannot write to {folder} ({reason(error)})"))
 
 
-def print_means(found: list[Group], form: str) -> None:
+def print_means(table: pd.DataFrame, form: str) -> None:
     """Print methods by settings, and details if there are at most MOST settings."""
-    settings = len({group.setting for group in found})
+    settings = table["setting"].nunique()
     if settings > 1:
-        print(formatted(matrix(found), form), end="\n\n")
+        print(formatted(matrix(table), form), end="\n\n")
     if settings <= MOST:
-        print(formatted(details(found), form))
-    for line in notes(found):
+        print(formatted(details(table), form))
+    for line in notes(table):
         print(f"({line})")
     if settings > MOST:
         print(f"(for intervals, collapses and costs of the {settings} settings, pass --format csv)")
 
 
-def notes(found: list[Group]) -> list[str]:
+def notes(table: pd.DataFrame) -> list[str]:
     """The protocols of the runs, and how to read the table."""
-    known = [(g.setting, g.label, g.runs[0].protocol) for g in found if g.runs]
-    return [*([f"{sentence(known)}; accuracy"] if known else []), NOTE]
+    known = table[table["runs"] > 0][["setting", "method", "protocol"]]
+    said = sentence(known.itertuples(index=False, name=None))
+    return [*([f"{said}; accuracy"] if said else []), NOTE]
 
 
 def missing(runs: list[Run]) -> list[str]:
@@ -127,7 +128,7 @@ def as_json(everything: list[Run]) -> dict[str, list[dict[str, Any]]]:
     return {
         "runs": [run_row(run) for run in with_results(everything)],
         "failed": failed,
-        "summary": [group.row for group in groups(everything)],
+        "summary": records(means(groups(everything))),
     }
 
 

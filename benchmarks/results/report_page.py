@@ -16,9 +16,9 @@ from ...run_folder import CONFIG
 from . import report
 from .batch_means import by_name
 from .charts import NOTE, charts
-from .groups import Group, groups
+from .groups import groups
 from .runs import Run, with_results
-from .tables import details, matrix
+from .tables import details, matrix, means
 from .text_table import first_of, points
 
 SKIPPED = ("method", "stream_id", "started", "resumed", "ran_on", "setting", "setting_id")
@@ -42,7 +42,7 @@ def write(folder: Path, everything: list[Run], file: Path) -> Path:
     Raises:
         HoldfastError: if the file cannot be written.
     """
-    runs, found = with_results(everything), groups(everything)
+    runs, found = with_results(everything), means(groups(everything))
     states = Counter(run.state.name for run in everything)
     page = template().render(
         title=str(folder),
@@ -85,10 +85,10 @@ def bokeh_library() -> str:
     return "\n".join(parts).replace("</script", "<\\/script")
 
 
-def tables(found: Sequence[Group], runs: Sequence[Run]) -> dict[str, pd.DataFrame]:
+def tables(found: pd.DataFrame, runs: Sequence[Run]) -> dict[str, pd.DataFrame]:
     """The tables of the report, and accuracy by corruption."""
     shown = {"Each method in each setting": details(found)}
-    if len({group.setting for group in found}) > 1:
+    if found["setting"].nunique() > 1:
         shown = {"Mean accuracy by method and setting": matrix(found), **shown}
     means = by_name(runs, "accuracy").sort_index()
     if len(means) > 1:

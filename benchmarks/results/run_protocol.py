@@ -80,9 +80,11 @@ def alike(several: Iterable[Protocol]) -> bool:
 def sentence(several: Iterable[tuple[str, str, Protocol]]) -> str:
     """The protocols of a table's runs as text, from (setting, method, protocol); "" without runs."""
     known = list(dict.fromkeys(several))
+    if not known:
+        return ""
     recoveries = with_names((own.recovery, method) for _, method, own in known)
     streams = with_names((own.stream, setting) for setting, _, own in known)
-    return f"protocol: {recoveries}; {streams}" if known else ""
+    return f"protocol: {recoveries}; {streams}"
 
 
 def with_names(pairs: Iterable[tuple[str, str]]) -> str:

@@ -1,7 +1,7 @@
 """Tables of runs: one row per run, or one row per method and setting; as data frames and as text.
 
 A row is a mapping from names, which JSON and CSV have too, to values: accuracies in [0,1], None if unknown.
-`run_row` makes the row of a run, `Group.row` that of the runs of one method in one setting.
+`run_row` makes the row of a run, `means` those of the runs of one method in one setting.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -9,13 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from scipy.special import stdtrit
 
-from .groups import ENDS, Group, average
-from .runs import Run, collect, grouped
+from .collapse import gap, is_negative
+from .groups import Groups
+from .run_protocol import alike
+from .run_statistics import LEVEL
+from .runs import Run, collect
 from .text_table import percent, points
 
 WIDE = 6  # maximum number of settings as columns
 BELOW = "↓"  # marks a mean below the source model's
+ENDS = ("", "_low", "_high")  # of the names of a difference and of the ends of its interval
 YES = {True: "yes", False: "no"}
 Row = dict[str, Any]
 
@@ -60,10 +65,101 @@ def run_row(run: Run) -> Row:
     }
 
 
+# ---- one row per method and setting ----------------------------------------------------------------------
+
+# The columns of `means` that are aggregated over runs, each from one of their `facts`.
+MEANS = {
+    "accuracy": ("accuracy", "mean"),
+    "sd": ("accuracy", "std"),
+    "runs": ("accuracy", "count"),
+    "worst": ("accuracy", "min"),
+    "last_eighth": ("accuracy_last_eighth", "mean"),
+    "collapsed": ("collapsed", "sum"),
+    "collapse_rate": ("collapsed", "mean"),
+    "compared": ("collapsed", "count"),  # number of runs with a source model on the same images
+    "first_collapse_step": ("collapse_step", "min"),
+    "gain_over_source": ("gain_over_source", "mean"),
+    "gain_over_bnadapt": ("gain_over_bnadapt", "mean"),
+    "negative_flips": ("negative_flips", "mean"),
+    "time_in_sources": ("time_in_sources", "median"),
+    "never_updated": ("never_updated", "sum"),
+    "images_used": ("images_used", "mean"),
+    "adapting_share": ("adapting_share", "mean"),
+    "adapts": ("adapts", "max"),
+}
+COUNTS = ("collapsed", "first_collapse_step", "never_updated")  # whole numbers
+
+
+def means(found: Groups) -> pd.DataFrame:
+    """One row per setting and method: means over the finished runs with labels; NaN where unknown."""
+    names = list(dict.fromkeys(name for name, _ in MEANS.values()))
+    each = [
+        {"setting": setting, "method": method, "place": run.place, **facts(run)}
+        for (setting, method), runs in found.items()
+        for run in runs
+    ]
+    frame = pd.DataFrame(each, columns=["setting", "method", "place", *names])
+    by = frame.astype(dict.fromkeys(names, float)).groupby(["setting", "method"], sort=False)
+    table = by.agg(**MEANS).reset_index()
+    table["runs_wanted"] = table["setting"].map(frame.groupby("setting")["place"].nunique())
+    for name in ("gain_over_source", "gain_over_bnadapt"):
+        error = by[name].sem().to_numpy()
+        half = stdtrit(by[name].count().to_numpy() - 1, (1 + LEVEL) / 2) * error
+        table[f"{name}_low"], table[f"{name}_high"] = table[name] - half, table[name] + half
+    done = [[run for run in runs if scored(run)] for runs in found.values()]
+    table["below_source"] = pd.Series(map(below_source, done), dtype=object)
+    table["protocol"] = pd.Series(
+        [runs[0].protocol if runs else None for runs in done], dtype=object
+    )
+    table["adapts"] = table["adapts"] == 1
+    table["collapsed"] = table["collapsed"].where(table["compared"] > 0)
+    return table.astype(dict.fromkeys(COUNTS, "Int64"))
+
+
+def scored(run: Run) -> bool:
+    """Whether a run is finished and has labels."""
+    return run.finished and bool(run.provenance) and run.accuracy is not None
+
+
+def facts(run: Run) -> Row:
+    """What a run contributes to `means`; nothing before it is finished, or without labels."""
+    if not scored(run):
+        return {}
+    known = {name: getattr(run, name, None) for name, _ in MEANS.values()}
+    return known | {
+        "collapsed": run.collapsed if run.adapts else None,
+        "gain_over_source": gain(run, run.source),
+        "gain_over_bnadapt": gain(run, run.bnadapt),
+        "time_in_sources": run.step_seconds / run.source.step_seconds if run.source else None,
+    }
+
+
+def gain(run: Run, other: Run | None) -> float | None:
+    """The accuracy of an adapting run minus that of another on the same images."""
+    accuracies = run.accuracy, None if other is None else other.accuracy
+    if not run.adapts or other is run or None in accuracies:
+        return None
+    return accuracies[0] - accuracies[1]
+
+
+def below_source(runs: Sequence[Run]) -> bool | None:
+    """Whether runs are significantly below the source model (95 % interval over batches)."""
+    others = [run for run in runs if run.adapts and run.source is not run]
+    differences = [run.differences for run in others if run.differences is not None]
+    found = gap(differences, max((run.lasting for run in others), default=1))
+    return None if found is None else is_negative(found)
+
+
+def records(table: pd.DataFrame) -> list[Row]:
+    """The rows of `means` as JSON has them."""
+    table = table.assign(protocol=table["protocol"].map(str, na_action="ignore"))
+    return table.astype(object).where(table.notna(), None).to_dict("records")
+
+
 # ---- as text -----------------------------------------------------------------------------------------
 
 # The columns of a table of runs, by the names of their entries in a row.
-COLUMNS: dict[str, Callable[[Any], str]] = {
+TEXTS: dict[str, Callable[[Any], str]] = {
     **{name: str for name in ("stream", "seed", "method")},
     **{name: percent for name in ("accuracy", "accuracy_last_eighth", "images_used")},
     **{
@@ -81,15 +177,15 @@ def runs_table(runs: Sequence[Run]) -> pd.DataFrame:
     rows = list(map(run_row, runs))
     texts = {
         name.replace("_", " "): ["-" if row[name] is None else text(row[name]) for row in rows]
-        for name, text in COLUMNS.items()
+        for name, text in TEXTS.items()
     }
     return without_empty(pd.DataFrame(texts))
 
 
-def details(groups: Sequence[Group]) -> pd.DataFrame:
+def details(table: pd.DataFrame) -> pd.DataFrame:
     """One row per method and setting as text; the column of a single setting is omitted."""
     rows = []
-    for row in (group.row for group in groups):
+    for row in records(table):
         adapting, time = row["adapting_share"], row["time_in_sources"]
         texts = {
             "setting": row["setting"],
@@ -108,8 +204,8 @@ def details(groups: Sequence[Group]) -> pd.DataFrame:
             "adapts": "-" if adapting is None else f"{adapting:.2%}",
         }
         rows.append(texts)
-    table = without_empty(pd.DataFrame(rows))
-    return table if table["setting"].nunique() > 1 else table.drop(columns="setting")
+    shown = without_empty(pd.DataFrame(rows))
+    return shown if shown["setting"].nunique() > 1 else shown.drop(columns="setting")
 
 
 def without_empty(table: pd.DataFrame) -> pd.DataFrame:
@@ -144,27 +240,24 @@ def gain_text(row: Row, name: str) -> str:
     return text if low is None else f"{text} [{100 * low:+.1f}, {100 * high:+.1f}]"
 
 
-def matrix(groups: Sequence[Group]) -> pd.DataFrame:
-    """Means as text, with methods as rows and settings as columns (transposed for many settings).
-
-    A method without all settings has no average.
-    """
-    ordered = sorted(groups, key=lambda group: group.adapts or not group.runs)
-    methods = grouped(ordered, lambda group: group.label)
-    cells = {
-        label: {group.setting: mean_text(group.row) for group in same}
-        for label, same in methods.items()
-    }
-    settings = list(dict.fromkeys(group.setting for group in groups))
-    table = pd.DataFrame(cells, index=settings).fillna("-").T
+def matrix(table: pd.DataFrame) -> pd.DataFrame:
+    """Means as text, with methods as rows and settings as columns (transposed for many settings)."""
+    settings, methods = table["setting"].unique(), table["method"].unique()
+    texts = table.assign(text=list(map(mean_text, records(table))))
+    shown = texts.pivot(index="method", columns="setting", values="text").fillna("-")
+    shown = shown.reindex(index=methods, columns=settings)
     if len(settings) > 1:
-        table["Average"] = [average_text(same, len(settings)) for same in methods.values()]
+        by = table.groupby("method", sort=False)
+        shown["Average"] = [average_text(same, len(settings)) for _, same in by]
+    shown = shown.rename_axis(index=None, columns=None)
     wide = len(settings) <= WIDE
-    return (table if wide else table.T).rename_axis("method" if wide else "setting").reset_index()
+    return (shown if wide else shown.T).rename_axis("method" if wide else "setting").reset_index()
 
 
-def average_text(groups: Sequence[Group], settings: int) -> str:
-    """The mean over all settings in percent."""
-    mean = average(groups) if len(groups) == settings else None
-    missing = any(len(group.runs) < group.wanted for group in groups)
-    return points(mean) + (" (runs missing)" if missing and mean is not None else "")
+def average_text(same: pd.DataFrame, settings: int) -> str:
+    """The mean of a method's means in all settings in percent; "-" unless all share one protocol."""
+    known = len(same) == settings and bool(same["accuracy"].notna().all())
+    if not known or not alike(same["protocol"]):
+        return "-"
+    missing = (same["runs"] < same["runs_wanted"]).any()
+    return points(same["accuracy"].mean()) + (" (runs missing)" if missing else "")

@@ -17,7 +17,7 @@ from holdfast.benchmarks.results.groups import groups
 from holdfast.benchmarks.results.palette import GREY, METHODS, method_styles
 from holdfast.benchmarks.results.run_statistics import paired
 from holdfast.benchmarks.results.runs import collect, find, with_results
-from holdfast.benchmarks.results.tables import load, matrix
+from holdfast.benchmarks.results.tables import load, matrix, means, records
 from holdfast.benchmarks.results.text_table import formatted
 from holdfast.callbacks import RunRecord
 from holdfast.datamodules import CCC, Digits
@@ -78,13 +78,13 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
     """The means of the runs in a folder, in the order of the table."""
     runs = find(folder)
     with_results(runs)
-    return [group.row for group in groups(runs)]
+    return records(means(groups(runs)))
 
 
 def test_runs_are_a_data_frame(nine: Path) -> None:
-    means = load(nine).groupby(["setting", "method"])["accuracy"].mean()
+    found = load(nine).groupby(["setting", "method"])["accuracy"].mean()
     expected = {(row["setting"], row["method"]): row["accuracy"] for row in rows_of(nine)}
-    assert means.to_dict() == pytest.approx(expected)
+    assert found.to_dict() == pytest.approx(expected)
 
 
 def test_missing_runs_are_marked(nine: Path, capsys: pytest.CaptureFixture) -> None:
@@ -182,7 +182,7 @@ def test_many_settings_stand_below_each_other(tmp_path: Path) -> None:
     for number in range(12):
         for method in ("Source", "Tent"):
             made_up(tmp_path, method, [0.5], stream=f"c{number}", setting=f"c{number}")
-    table = matrix(groups(collect(tmp_path)))
+    table = matrix(means(groups(collect(tmp_path))))
     assert list(table.columns) == ["setting", "Source", "Tent"]
     assert table["setting"].tolist() == [*(f"c{n}" for n in range(12)), "Average"]
     assert formatted(table, "text").splitlines()[12].startswith("c11")
