@@ -45,10 +45,9 @@ def main(argv: list[str]) -> None:
     if args.status:
         print(status(args.folder))
     elif args.html is not None:
-        from .results import report_page
+        from .results.report_page import write  # deferred: slow imports
 
-        report_page.check()
-        print(f"page: {report_page.write(args.folder, find(args.folder), args.html)}")
+        print(f"page: {write(args.folder, find(args.folder), args.html)}")
     elif args.json or args.format == "json":
         print(json.dumps(as_json(find(args.folder)), indent=1))
     else:

@@ -24,24 +24,16 @@ from .text_table import first_of, points
 SKIPPED = ("method", "stream_id", "started", "resumed", "ran_on", "setting", "setting_id")
 
 
-def check() -> None:
-    """Refuse, before any work, to write a page without Bokeh.
+def write(folder: Path, everything: list[Run], file: Path) -> Path:
+    """Write the page of the runs of a folder.
 
     Raises:
-        HoldfastError: if bokeh is not installed.
+        HoldfastError: if bokeh is not installed, or the file cannot be written.
     """
     if find_spec("bokeh") is None:
         raise HoldfastError(
             "--html needs bokeh, which is not installed. Run: pip install 'holdfast[html]'."
         )
-
-
-def write(folder: Path, everything: list[Run], file: Path) -> Path:
-    """Write the page of the runs of a folder.
-
-    Raises:
-        HoldfastError: if the file cannot be written.
-    """
     runs, found = with_results(everything), means(groups(everything))
     states = Counter(run.state.name for run in everything)
     page = template().render(
