@@ -192,24 +192,6 @@ def test_a_default_trainer_adapts_to_the_same_bits(kind: type[TTAMethod]) -> Non
     assert all(torch.equal(a, b) for a, b in zip(*map(tensors, found), strict=True))
 
 
-class Counting(Tent):
-    """Changes in place what it remembers, which a reset must not make anew in inference mode."""
-
-    def fresh_state(self) -> dict[str, Any]:
-        return {"weight": torch.zeros(())}
-
-    def loss(self, logits: Tensor, images: Tensor) -> Tensor:
-        self.state["weight"].add_(1)
-        return super().loss(logits, images) * self.state["weight"]
-
-
-def test_what_a_reset_makes_can_be_changed_in_a_default_trainer() -> None:
-    method = Counting(tiny_net())
-    trainer = plain_trainer(callbacks=[PeriodicReset(every=2)])
-    trainer.test(method, loader(), verbose=False)
-    assert method.state["weight"] == 1
-
-
 def tensors(found: tuple[Any, dict[str, Any]]) -> list[Tensor]:
     return [value for value in found[1].values() if isinstance(value, Tensor)]
 
@@ -234,21 +216,17 @@ def test_predict_adapts_and_returns_logits(data: str) -> None:
     assert method.reset_count == 1
 
 
-@pytest.mark.parametrize(("images", "start", "batches"), [(50, 0, 4), (50, 32, 2), (None, 0, None)])
-def test_a_stream_knows_its_length(images: int | None, start: int, batches: int | None) -> None:
-    more = {"epochs": None} if images is None else {"images": images}
-    stream = Clean(Digits(), batch_size=16, start=start, num_workers=0, **more)
-    if batches is None:
-        with pytest.raises(TypeError):
-            len(stream.test_dataloader())
-        return
-    assert len(stream.test_dataloader()) == batches == sum(1 for _ in stream.test_dataloader())
+@pytest.mark.parametrize(("images", "start", "batches"), [(50, 0, 4), (50, 32, 2)])
+def test_a_stream_knows_its_length(images: int, start: int, batches: int) -> None:
+    stream = Clean(Digits(), images=images, start=start, batch_size=16, num_workers=0)
     trainer = plain_trainer()
     trainer.test(Source("digits"), datamodule=stream, verbose=False)
     assert trainer.num_test_batches == [batches]
+    endless = Clean(Digits(), epochs=None, batch_size=16, num_workers=0)
     stream.start = 50  # nothing left, as where a run was killed before its summary
-    with pytest.raises(TypeError):
-        len(stream.test_dataloader())
+    for without in (endless, stream):
+        with pytest.raises(TypeError):
+            len(without.test_dataloader())
 
 
 def test_metrics_of_ones_own() -> None:

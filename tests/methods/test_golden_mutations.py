@@ -32,9 +32,8 @@ from holdfast.methods import functional as f
 from holdfast.methods.optimizers import sam_step
 from holdfast.methods.parts.contrast import contrastive_loss
 from holdfast.methods.parts.memory import Memory
-from holdfast.methods.parts.norm import blend, stored_moments, use_batch_statistics
+from holdfast.methods.parts.norm import blend, use_batch_statistics
 from holdfast.methods.parts.teacher import TeacherMethod
-from holdfast.methods.rem import ranking_loss
 from holdfast.methods.rotta import CSTU
 
 
@@ -85,66 +84,46 @@ MUTATIONS = [
     tent(Tent.loss, ".mean()", ".sum()"),
     tent(f.softmax_entropy, "logits.softmax", "logits.detach().softmax"),
     eta(ETA.select, "0.9 * mean_probs + 0.1 * mean", "0.1 * mean_probs + 0.9 * mean"),
-    eta(ETA.select, "entropy < self.margin(logits)", "entropy > self.margin(logits)"),
     eta(ETA.select, "selected = entropy < self.margin(logits)", ONE_MORE),
     eta(ETA.select, "& ~redundant", "& redundant"),
-    eta(ETA.loss, "exp(entropy.detach() - self", "exp(entropy - self"),
     eta(
         ETA.loss, "entropy.detach() - self.margin(logits)", "self.margin(logits) - entropy.detach()"
     ),
-    eata(EATA.loss, "loss + self.beta", "loss - self.beta"),
     eata(EATA.penalty, "** 2).sum()", ").abs().sum()"),
     eata(EATA.learn_source, "[total / count for", "[total for"),
     rdumb(PeriodicReset.should_reset, "method.step_count %", "(method.step_count + 1) %"),
     rdumb(TTAMethod.forget_steps, "self.optimizer.state.clear()", "pass"),
     rdumb(TTAMethod.reset, "self.state = self.first_state()", "pass"),
-    rpl(f.generalized_cross_entropy, "** q) / q", "** q)"),
     rpl(f.generalized_cross_entropy, "** q)", ")"),
-    cpl(f.conjugate_label, "(1 + epsilon", "(1 - epsilon"),
-    cpl(f.conjugate_loss, "conjugate_label(probs", "conjugate_label(probs.detach()"),
     cpl(f.conjugate_loss, "epsilon * (1 - probs)", "epsilon * probs"),
     cotta(TeacherMethod.follow, ".add_(rate", ".add_((1 - rate)"),
     cotta(CoTTA.update, "return target", "return logits"),
-    cotta(CoTTA.update, "self.follow()", "pass"),
-    cotta(CoTTA.update, "0.5 * loss + 0.5", "1.0 * loss + 0.0"),
     cotta_all(CoTTA.update, "0.5 * loss + 0.5", "1.0 * loss + 0.0"),
-    cotta_all(TTAMethod.adaptable_parameters, '== "all"', '!= "all"'),
-    sar(SAR.update, "reliable = entropy.detach() < margin", "reliable = entropy.detach() > margin"),
+    cotta_all(TTAMethod.adaptable_parameters, 'self.adapts == "norms"', "True"),
     sar(SAR.update, "reliable & (there.detach() < margin)", "reliable"),
     sar(sam_step, "torch._foreach_copy_(params, here)", "pass"),
-    sar(sam_step, "rho / (norm + 1e-12)", "rho"),
     resetting(MRS.should_reset, "self.average < self.floor", "self.average > self.floor"),
-    resetting(MRS.observe, "0.9 * before + (1 - 0.9) *", "0.1 * before + (1 - 0.1) *"),
     resetting(SAR.forget_steps, "if not self.keep_momentum", "if self.keep_momentum"),
     sotta(SoTTA.learn, "len(images) > 1", "False"),
     sotta(f.damped_entropy, "(probs * ", "(probs.detach() * "),
-    sotta(sam_step, "torch._foreach_copy_(params, here)", "pass"),
     rotta(RoTTA.learn, "torch.exp(-ages) / ", "torch.exp(ages) / "),
-    rotta(RoTTA.learn, ", training(self.teacher)", ""),
     rotta(blend, "(1 - alpha) * mean + alpha *", "alpha * mean + (1 - alpha) *"),
-    rotta(CSTU.make_room, "worst <= self.score", "worst > self.score"),
     rotta(CSTU.make_room, "not self.early_quota", "self.early_quota"),
     rotta(Memory.read, '["age"] / self.capacity', '["age"] / self.capacity / 2'),
     rmt(RMT.update, "return logits + target", "return logits"),
     rmt(contrastive_loss, "similarity.masked_fill(itself, -torch.inf)", "similarity"),
     memo(f.marginal_entropy, "logsumexp(0)", "mean(0)"),
-    memo(stored_moments, "var * count / max(count - 1, 1)", "var"),
     memo(TTAMethod.to_source, "self.forget_steps()", "pass"),
-    rem(ranking_loss, "later.detach()", "later"),
     rem(REM.masked, "argsort(1)", "argsort(1, True)"),
     santa(SANTA.update, "(anchor, logits)", "(logits, anchor)"),
-    gtta(GTTA.confident, "average.sqrt()", "average"),
     gtta(GTTA.mixed, "(self(shown).softmax(1) @ probs.T).argmax(1)", "labels % len(images)"),
     adacontrast(AdaContrast.contrast, "keys, before, same", "keys, queue['keys'], same"),
     of("tta3/adacontrast_lr0.001_queue1024 float64")(
         AdaContrast.remember, '(bank["at"] + torch', '(bank["at"] + count + torch'
     ),
     petta(PeTTA.learn, "+ drift * self.pull * apart", ""),
-    petta(PeTTA.learn, ", training(self.anchor)", ""),
     petta(PeTTA.divergence, "divergence(now,", "divergence(self.state['prototypes'],"),
-    petal(FisherRestore.masks, "(f < threshold", "(f > threshold"),
     petal(FisherRestore.masks, "(f < threshold", "(f < 1.05 * threshold"),
-    petal(FisherRestore.masks, "g**2", "g"),
     petal(linear_quantile, "q * (len(values) - 1)", "q * len(values) + 1"),
 ]
 

@@ -32,7 +32,6 @@ from holdfast.callbacks import (
     Watch,
     WeightedFlips,
 )
-from holdfast.callbacks.functional.scores import scored
 from holdfast.datamodules import Digits
 from holdfast.methods import Source, Tent, TTAMethod
 from holdfast.methods.base import NOT_FINITE_LIMIT
@@ -52,16 +51,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:a step was not finite", "ignore:Some images are not finite"),
 ]
 BAD = 3  # the batch with the bad pixel
-
-
-def test_a_bad_image_counts_as_wrong() -> None:
-    images = spoiled(image_batches(1)[0])
-    logits = Tent(tiny_net()).adapt(images)
-    assert logits.isfinite().all(1).tolist() == [True, False, *[True] * 4]
-    labels = logits.argmax(1)
-    outputs = scored(logits, labels)
-    assert outputs["correct"].tolist() == [True, False, *[True] * 4]
-    assert outputs["accuracy"] == pytest.approx(5 / 6)
 
 
 @pytest.mark.parametrize("optimizer", [SGD, Adam])
@@ -191,17 +180,6 @@ def test_a_dead_model_is_not_called_right() -> None:
     for estimator in estimators:
         assert estimator.watch(method, torch.rand(4, 3, 8, 8)) is None
         assert estimator.not_finite
-
-
-def test_the_alarm_outlives_a_restart() -> None:
-    net, score = tiny_net(), SoftmaxScore()
-    watch = Watch(Tent(net), [score], AccuracyReset("SoftmaxScore"))
-    watch.step(torch.rand(4, 3, 8, 8))
-    watch.step(ruined(torch.rand(4, 3, 8, 8)))
-    other = Watch(Tent(net), [SoftmaxScore()], AccuracyReset("SoftmaxScore"))
-    other.load_state_dict(io_copy(watch.state_dict()))
-    other.step(torch.rand(4, 3, 8, 8))
-    assert other.method.reset_count == 1
 
 
 # ---- what is written ------------------------------------------------------------------------------

@@ -41,29 +41,12 @@ BATCH = 13  # does not divide evenly
 # Of the batches of 13: nothing that the first rank has of 0 and 2, nothing at all of 3, nothing that the
 # second rank has of 5, and single images of 4 and 6.
 UNREADABLE = {*range(7), *range(26, 33), *range(39, 52), *range(72, 78), 55, 78, 90}
-RUN = [
-    "test",
-    "--model",
-    "Tent",
-    "--model.backbone",
-    "digits",
-    "--data",
-    "CCC",
-    "--progress",
-    "false",
-]
-RUN += ["--data.source", "Digits", "--data.calibration", "digits", "--data.difficulty", "30"]
-RUN += [
-    "--data.quality",
-    "null",
-    "--data.speed",
-    "20",
-    "--data.images",
-    "185",
-    "--data.batch_size",
-    "6",
-]
-RUN += ["--data.num_workers", "0", "--trainer.accelerator", "cpu", "--trainer.precision", "64-true"]
+RUN = (
+    "test --model Tent --model.backbone digits --progress false --data CCC --data.source Digits "
+    "--data.calibration digits --data.difficulty 30 --data.quality null --data.speed 20 "
+    "--data.images 185 --data.batch_size 6 --data.num_workers 0 --trainer.accelerator cpu "
+    "--trainer.precision 64-true --out"
+)
 
 
 class Torn(Glyphs):
@@ -193,8 +176,8 @@ def work(rank: int, port: int, folder: Path) -> None:
     found: dict[str, Any] = {name: outcome(case, **divided) for name, case in CASES.items()}
     with pytest.raises(HoldfastError, match="damaged"):
         outcome(Case(partial(Tent, "glyphs"), partial(ccc, 30, Damaged())), **divided)
-    out = ["--out", str(folder / "run"), "--trainer.devices", "2", "--trainer.strategy", "sync"]
-    found["exit"] = main([*RUN, *out])
+    more = f"{folder / 'run'} --trainer.devices 2 --trainer.strategy sync"
+    found["exit"] = main(f"{RUN} {more}".split())
     torch.save(found, folder / f"cases{rank}.pt")
     torch.distributed.barrier()
 
@@ -245,7 +228,7 @@ def test_two_ranks_do_what_one_device_does(name: str, ranks: Path) -> None:
 
 def test_the_command_on_two_ranks(ranks: Path, tmp_path: Path) -> None:
     assert torch.load(ranks / "cases0.pt")["exit"] == torch.load(ranks / "cases1.pt")["exit"] == 0
-    assert main([*RUN, "--out", str(tmp_path / "run")]) == 0
+    assert main([*RUN.split(), str(tmp_path / "run")]) == 0
     rows = [without_times(folder / "run") for folder in (ranks, tmp_path)]
     assert len(rows[0]) == 31
     assert apart(*rows) < 1e-8
