@@ -90,10 +90,6 @@ class AlarmQuality(NamedTuple):
     false_alarms: int
     images: int
 
-    @property
-    def missed(self) -> int:
-        return self.collapses - len(self.delays)
-
 
 def alarm_quality(
     collapsed: Array, alarm: Array, images: Array, window: int = ALARM_WINDOW

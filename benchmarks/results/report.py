@@ -84,16 +84,14 @@ def missing(runs: list[Run]) -> list[str]:
     for run in runs:
         state = run.state
         named = f"{run.place}, {run.label}" if run.method else str(run.folder)
-        if state.name == "failed":
-            found.append(f"failed: {named}: {state.note}")
-        elif state.name == "waiting":
-            found.append(f"missing: {named}")
-        elif state.name != "finished":
-            seen = "begins"
-            if begun(run.folder):
-                seen = f"{points(run.accuracy)} % after {run.images:,} images"
-            found.append(f"not in the means: {named} (unfinished): {seen}")
-    return [printable(line) for line in found]
+        seen = "begins"
+        if run.provenance and begun(run.folder):
+            seen = f"{points(run.accuracy)} % after {run.images:,} images"
+        texts = {"failed": f"failed: {named}: {state.note}", "waiting": f"missing: {named}"}
+        if state.name != "finished":
+            unfinished = f"not in the means: {named} (unfinished): {seen}"
+            found.append(printable(texts.get(state.name, unfinished)))
+    return found
 
 
 def remarks(runs: list[Run]) -> list[str]:

@@ -2,15 +2,14 @@
 
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ... import HoldfastError
 from ...files import read_json, unreadable
-from ...run_folder import CELL, LOCK, PROVENANCE, ROWS, SUMMARY, error_of, owner, rows_in
+from ...run_folder import CELL, LOCK, PROVENANCE, ROWS, SUMMARY, error_of, owner
 
 STATES = ("finished", "running", "cut", "failed", "waiting")
 FRESH = 60  # seconds since the last row of a run that still goes on
-END = 2**16  # bytes at the end of a record; more than a row has
 
 
 class State(NamedTuple):
@@ -59,15 +58,3 @@ def state(folder: Path) -> State:
     if not (folder / LOCK).exists() and written < FRESH:
         return State("running", "a Trainer")  # it writes rows but holds no lock
     return State("cut", "rerun the same command to resume")
-
-
-def last_row(folder: Path) -> dict[str, Any]:
-    """The last complete row of a run's record, read from the end of the file; {} if there is none."""
-    try:
-        with (folder / ROWS).open("rb") as file:
-            file.seek(max(0, file.seek(0, 2) - END))
-            lines = file.read().splitlines(keepends=True)
-    except OSError:
-        return {}
-    complete = [row for line in lines[-2:] for row in rows_in(line)]
-    return complete[-1] if complete else {}

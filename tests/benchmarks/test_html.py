@@ -110,24 +110,21 @@ def test_the_command_that_repeats_it(tmp_path: Path) -> None:
 
 READER = """<script>
 const problems = [];
-addEventListener("error", (event) => problems.push(event.message));
-addEventListener("unhandledrejection", (event) => problems.push(String(event.reason)));
-addEventListener("securitypolicyviolation", (event) => problems.push(`refused: ${event.blockedURI}`));
+for (const kind of ["error", "unhandledrejection", "securitypolicyviolation"])
+  addEventListener(kind, (event) => problems.push(`${kind} ${event.message} ${event.blockedURI}`));
 addEventListener("load", async () => {
   const charts = [...document.querySelectorAll(".charts > div")];
   const table = [...document.querySelectorAll("table")].find((one) => one.rows[0].cells.length > 6);
-  const column = () => [...table.tBodies[0].rows].map((row) => row.cells[2].textContent);
-  const head = table.rows[0].cells[2];
-  head.click();
-  const found = { down: column(), order: head.ariaSort };
-  head.click();
-  found.up = column();
+  const sorted = () => {
+    table.rows[0].cells[2].click();
+    return [...table.tBodies[0].rows].map((row) => row.cells[2].textContent);
+  };
+  const found = { down: sorted(), up: sorted(), charts: charts.length, problems };
   while (!charts.every((chart) => chart.childElementCount)) await new Promise((go) => setTimeout(go, 20));
-  found.charts = charts.length;
   found.resources = performance.getEntriesByType("resource").map((one) => one.name);
   const result = document.createElement("pre");
   result.id = "result";
-  result.textContent = encodeURIComponent(JSON.stringify({ ...found, problems }));
+  result.textContent = encodeURIComponent(JSON.stringify(found));
   document.body.append(result);
 });
 </script>"""
@@ -153,11 +150,10 @@ def test_in_a_browser(file: Path, tmp_path: Path) -> None:
     found = json.loads(unquote(shown))
     assert found["problems"] == found["resources"] == []
     assert found["charts"] == 2 + 2 * 2  # settings; estimators in each
-    assert found["order"] == "descending"
-    known = [float(text.split()[0]) for text in found["down"] if not text.startswith("-")]
-    assert known == sorted(known, reverse=True)
-    assert len(known) == 6
-    assert [float(text.split()[0]) for text in found["up"] if not text.startswith("-")] == known[
-        ::-1
-    ]
+    down, up = (
+        [float(text.split()[0]) for text in found[order] if not text.startswith("-")]
+        for order in ("down", "up")
+    )
+    assert down == up[::-1] == sorted(up, reverse=True)
+    assert len(down) == 6
     assert found["down"][-1] == found["up"][-1] == "- (0 of 2)"
