@@ -103,8 +103,8 @@ def remarks(runs: list[Run]) -> list[str]:
         if run.not_finite_images:
             left_out = f"{run.not_finite_images} non-finite images were excluded and count as wrong"
             found.append((run, "not finite", left_out))
-        if len(run.environments) > 1:
-            steps = ", ".join(f"{entry['step']:,}" for entry in run.environments[1:])
+        if others := run.provenance.get("ran_on", [])[1:]:
+            steps = ", ".join(f"{entry['step']:,}" for entry in others)
             changed = f"device, threads or versions changed at step {steps}"
             found.append((run, "resumed elsewhere", changed))
     return [printable(f"{what}: {run.place}, {run.label}: {why}") for run, what, why in found]

@@ -71,10 +71,9 @@ class Run:
             HoldfastError: if the suite does not vary it, or if the folder does not record it.
         """
         if name not in self.factors:
-            known = ", ".join(self.factors) or "none"
             raise HoldfastError(
-                f"{self.folder} has no factor '{name}' (its factors: {known}). Rerun its suite, which "
-                "records them; finished runs are not repeated."
+                f"{self.folder} has no factor '{name}' (its factors: {', '.join(self.factors) or 'none'})."
+                " Rerun its suite, which records them; finished runs are not repeated."
             )
         return self.factors[name]
 
@@ -121,11 +120,6 @@ class Run:
     def protocol(self) -> Protocol:
         """The evaluation protocol: recovery and order of the images."""
         return protocol(self.provenance)
-
-    @property
-    def environments(self) -> list[dict[str, Any]]:
-        """The devices, threads and versions used, each with its first step and image."""
-        return self.provenance.get("ran_on") or [{"step": 0, "images": 0, **self.provenance}]
 
     # ---- contents of the files -----------------------------------------------------------------------
 

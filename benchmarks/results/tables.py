@@ -136,10 +136,10 @@ def facts(run: Run) -> Row:
 
 def gain(run: Run, other: Run | None) -> float | None:
     """The accuracy of an adapting run minus that of another on the same images."""
-    accuracies = run.accuracy, None if other is None else other.accuracy
-    if not run.adapts or other is run or None in accuracies:
+    if not run.adapts or other is None or other is run:
         return None
-    return accuracies[0] - accuracies[1]
+    ours, theirs = run.accuracy, other.accuracy
+    return None if ours is None or theirs is None else ours - theirs
 
 
 def below_source(runs: Sequence[Run]) -> bool | None:
