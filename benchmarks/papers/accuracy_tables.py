@@ -97,7 +97,7 @@ def over_stream(
         if spread and sources:
             sd = f"{np.mean(sources):.1f} points (standard deviation along the stream)"
             notes.append(f"{setting}: the source model's accuracy varies by {sd}.")
-    return tidy(rows, axis=SHARE, bounds=(0, 100), pooled=pooled or {}, notes=notes)
+    return tidy(rows, axis=SHARE, pooled=pooled or {}, notes=notes)
 
 
 def along(

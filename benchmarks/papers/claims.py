@@ -21,7 +21,7 @@ from ..results.run_statistics import (
     rank_correlated,
     share_of_runs,
 )
-from .table import FIRST, LAST, Selector, Table, X, written
+from .table import FIRST, LAST, Selector, Table, X, selected, written
 
 INF = float("inf")
 GROUPS = {
@@ -63,12 +63,12 @@ def above(
     groups = [("", t.chosen(x))] if each is None else [(written(x), [x]) for x in t.chosen(each)]
     for place, one in curves(t, panel, curve):
         beside = place if than_panel is None else than_panel
-        for other, (name, xs) in product(named(than, t.curves(beside)), groups):
+        for other, (name, xs) in product(selected(than, t.curves(beside)), groups):
             if than_x is None:
                 found = t.difference((place, one), (beside, other), xs)
             else:
                 name, theirs = written(than_x), t.values(beside, other, than_x)
-                found = t.decided(paired(t.by_run(place, one, xs), theirs))
+                found = t.gap(t.by_run(place, one, xs), theirs)
             yield Part(words(place, f"{one} - {other}", name), found, by, of=of)
 
 
@@ -140,9 +140,7 @@ def near(
             for end in [at] if to is None else t.chosen(to, place, one):
                 if end == at and than is None:
                     continue
-                found = t.decided(
-                    paired(t.values(place, one, at), t.values(place, than or one, end))
-                )
+                found = t.gap(t.values(place, one, at), t.values(place, than or one, end))
                 name = words(place, one, f"{written(at)} - {than or written(end)}")
                 yield Part(name, found, -within, within)
 
@@ -159,10 +157,12 @@ def bounded(
     """The numbers of curves at each x are within limits; parts are named by what is not a single name."""
     for place, one in curves(t, panel, curve):
         for at in t.chosen(x, place, one):
-            found = t.decided(above_zero(t.values(place, one, at)))
-            fixed = isinstance(panel, str), isinstance(x, str)
-            name = words("" if fixed[0] else place, one, "" if fixed[1] else written(at))
-            yield Part(name, found, least, most, of)
+            name = words(
+                "" if isinstance(panel, str) else place,
+                one,
+                "" if isinstance(x, str) else written(at),
+            )
+            yield Part(name, t.gap(t.values(place, one, at)), least, most, of)
 
 
 def positive(
@@ -269,15 +269,6 @@ def listed(names: str | Iterable[str] | None) -> list[str]:
     return [] if names is None else [names] if isinstance(names, str) else list(names)
 
 
-def named(names: Names, every: list[str]) -> list[str]:
-    """The names that are selected of all names."""
-    if names is None:
-        return every
-    if isinstance(names, slice):
-        return every[names]
-    return names(every) if callable(names) else listed(names)
-
-
 def besides(*names: str) -> Callable[[list[str]], list[str]]:
     """Select all names but these."""
     return lambda every: [name for name in every if name not in names]
@@ -285,14 +276,12 @@ def besides(*names: str) -> Callable[[list[str]], list[str]]:
 
 def panels(t: Table, panel: Names) -> list[str]:
     """The selected panels; default: all except pooled ones, whose runs are in the others."""
-    return named(panel, [name for name in t.panels if panel is not None or name not in t.pooled])
+    return selected(panel, [p for p in t.panels if panel is not None or p not in t.pooled])
 
 
 def curves(t: Table, panel: Names, curve: Names) -> Iterator[tuple[str, str]]:
     """Pairs of panel and curve; by default all curves."""
-    for place in panels(t, panel):
-        for one in named(curve, t.curves(place)):
-            yield place, one
+    return ((p, one) for p in panels(t, panel) for one in selected(curve, t.curves(p)))
 
 
 def means(t: Table, x: X) -> Values[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..results.runs import Run, grouped
+from ..results.runs import grouped
 from ..suites.cell import Cell
 from ..suites.cell import parts as parts_of
 from ..suites.settings import Setting, only_watches, settings
@@ -117,20 +117,3 @@ def listed(words: Sequence[str]) -> str:
     if len(words) > MANY:
         words = [*words[:2], f"... ({len(words)} values)", words[-1]]
     return ", ".join(words)
-
-
-def of_training(runs: Iterable[Run]) -> list[str]:
-    """The deviations of source models from their training recipes, if recorded in their files."""
-    from ..train.source_models import EMBEDDED, EPOCHS
-
-    steps = {recipe.source.__name__: recipe.steps for recipe in EMBEDDED.values()}
-    found = []
-    for facts in (run.provenance.get("weights_from") or {} for run in runs):
-        usual = {"epochs": EPOCHS, "steps": steps.get(facts.get("data", "").partition("(")[0])}
-        name = facts.get("name", "")
-        for key in (key for key in usual if key in facts):
-            if usual[key] is not None and str(facts[key]) != str(usual[key]):
-                found.append(f"training of {name}: {facts[key]} {key}, not {usual[key]}")
-        if "-seed" in name and "seed" in facts and f"-seed{facts['seed']}" not in name:
-            found.append(f"training of {name}: seed {facts['seed']}")
-    return list(dict.fromkeys(found))

@@ -27,6 +27,7 @@ from .verdicts import Verdict, counted, judge
 
 HERE = Path(__file__).parent
 SCALES = EMBEDDED, FULL = ("embedded", "full")
+FINDINGS = "Findings at embedded scale: "
 ONLY = ("method", "override", "setting", "stream")
 
 
@@ -67,7 +68,7 @@ class Experiment:
 
     def says(self, id: str, **about: Any) -> Claim:
         """Add a claim of the paper, by its id in claims.json; `about` are further fields of `Claim`."""
-        says = about.pop("says", "") or sentences(self.paper)[self.file][id]
+        says = about.pop("says", "") or data(f"{self.paper}/claims.json")[self.file][id]
         self.claims.append(Claim(id, says, **{"points": self.points, **about}))
         return self.claims[-1]
 
@@ -103,9 +104,9 @@ class Experiment:
         return read_json(self.path)
 
     @property
-    def notes(self) -> dict[str, str]:
-        """The notes on the experiment: "" for any scale, "embedded" for the committed results."""
-        return notes(self.paper).get(self.file, {})
+    def note(self) -> str:
+        """Remarks, and the findings of the committed results."""
+        return notes(self.paper).get(self.file, "")
 
     def cells(self, scale: str, **replaced: Any) -> list[Cell]:
         """The cells of its suites without duplicates; the given keys replace those of the suites."""
@@ -125,18 +126,21 @@ class Experiment:
         return [judge(claim, table, scale, noise) for claim in self.claims]
 
     @property
+    def judged(self) -> list[Verdict]:
+        """The verdicts by the committed results; [] without results."""
+        return self.verdicts(self.committed) if self.committed else []
+
+    @property
     def verdict(self) -> str:
         """The number of claims by verdict, from the committed results; "" without results."""
-        return counted(
-            [own.state for own in self.verdicts(self.committed)] if self.committed else []
-        )
+        return counted([own.state for own in self.judged])
 
     @property
     def noise(self) -> float:
         """The largest difference between repeated embedded runs in points of accuracy; 0 if unknown."""
-        known = rerun_noise() if self.takes == "runs" else {}
-        names = [name for name in self.suites.get(EMBEDDED, ()) if name in known]
-        return max((known[name]["noise"] for name in names), default=0)
+        names = self.suites.get(EMBEDDED, ()) if self.takes == "runs" else ()
+        known = data("noise.json")
+        return max((known[name]["noise"] for name in names if name in known), default=0)
 
 
 EXPERIMENTS: dict[str, Experiment] = {}  # by name, in the order of the papers' modules
@@ -176,32 +180,20 @@ def matches(name: Any, patterns: Sequence[str]) -> bool:
 
 
 @cache
-def rerun_noise() -> dict[str, Any]:
-    """The measured differences between repeated runs, by suite."""
-    return read_json(HERE / "noise.json")
+def data(file: str) -> dict[str, Any]:
+    """The content of a JSON file beside the modules, such as "rdumb/claims.json"; {} if there is none."""
+    return read_json(HERE / file)
 
 
 @cache
-def sentences(paper: str) -> dict[str, dict[str, str]]:
-    """The sentences of a paper's claims, by experiment and id."""
-    return read_json(HERE / paper / "claims.json")
-
-
-@cache
-def notes(paper: str) -> dict[str, dict[str, str]]:
-    """Read PAPER/notes.md: "## T2.1" starts the remarks, "### Embedded" below it the findings.
-
-    What several experiments share stands once, below "## Fig1, Fig2"; an experiment's sections are joined.
-    """
+def notes(paper: str) -> dict[str, str]:
+    """Read PAPER/notes.md: what stands below "## T2.1", or below "## Fig1, Fig2" for several, by name."""
     path = HERE / paper / "notes.md"
-    found: dict[str, dict[str, str]] = {}
-    for section in path.read_text(encoding="utf-8").split("\n## ")[1:] if path.exists() else ():
-        titles, _, text = section.partition("\n")
-        remark, _, embedded = text.partition("### Embedded\n")
-        for title in titles.strip().split(", "):
-            note = found.setdefault(title, {"": "", "embedded": ""})
-            for key, part in (("", remark), ("embedded", embedded)):
-                note[key] = f"{note[key]}\n\n{part.strip()}".strip()
+    found: dict[str, str] = {}
+    for part in path.read_text(encoding="utf-8").split("\n## ")[1:] if path.exists() else ():
+        titles, _, text = part.replace("### Embedded\n\n", FINDINGS).partition("\n")
+        for title in titles.split(", "):
+            found[title] = f"{found.get(title, '')}\n\n{text.strip()}".strip()
     return found
 
 

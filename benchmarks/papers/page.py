@@ -1,8 +1,6 @@
 """Pages in Markdown: the section of an experiment, the page of a paper, and that of all claims."""
 
-import json
 from collections.abc import Iterable, Mapping
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -10,7 +8,7 @@ import numpy as np
 from ..results.run_statistics import Values, deviation
 from ..results.text_table import Lines, first_of, formatted
 from .claims import GROUPS
-from .experiment import EMBEDDED, HERE, Experiment
+from .experiment import EMBEDDED, Experiment, data
 from .table import AVERAGE, Table, written
 from .verdicts import STATES, Verdict
 
@@ -30,12 +28,12 @@ PAGE = """# {}
 
 Each table and figure of the paper, by the committed runs at embedded scale, with the verdicts on its
 claims. [The papers' tables](../guides/papers.md) describes the command, [Which claims hold](claims.md)
-lists all verdicts."""
+counts the verdicts of all papers."""
 CLAIMS = """# Which claims hold here
 
 The papers' claims, judged by the committed runs at embedded scale (glyphs and digits of 32 pixels, small
 networks, streams of minutes). This checks mechanisms and says nothing about ImageNet. `holdfast paper NAME`
-repeats the runs.
+repeats the runs. The pages list each claim with the numbers that decide it.
 
 A claim is judged by 95 % intervals of differences paired by run; a run counts once, whatever the number
 of its windows and columns. A claim of several parts holds if all of them do. *Undecided*: an interval
@@ -73,12 +71,12 @@ def section(
         parts.append(f"Published:\n\n{theirs}")
     if differs := results.get("differences"):
         parts.append("These runs are not the paper's:\n\n" + "\n".join(f"- {d}" for d in differs))
-    parts += [*table.notes, *filter(None, [own.notes.get("")])]
+    parts += table.notes
     if scale == EMBEDDED and own.noise:
         parts.append(RERUN.format(own.noise))
     parts.append(verdict_text(own.verdicts(results)))
-    if scale == EMBEDDED and (findings := own.notes.get(EMBEDDED)):
-        parts.append(f"Findings: {findings}")
+    if own.note:
+        parts.append(own.note)
     if facts := results.get("provenance"):
         parts.append(origin(facts))
     return "\n\n".join(parts)
@@ -132,16 +130,10 @@ def label(panel: str, curve: str) -> str:
     return f"{panel}: {curve}" if panel else curve
 
 
-@cache
-def tables(paper: str) -> dict[str, Any]:
-    """All published tables of a paper."""
-    return json.loads((HERE / paper / "published.json").read_text(encoding="utf-8"))
-
-
 def printed(paper: str, name: str) -> Published:
     """The rows of a published table; the name of a nested table is the panel of its rows."""
     found: Published = {}
-    for row, cells in tables(paper)[name]["rows"].items():
+    for row, cells in data(f"{paper}/published.json")[name]["rows"].items():
         nested = all(isinstance(value, dict) for value in cells.values())
         found |= {(row, key): v for key, v in cells.items()} if nested else {("", row): cells}
     return found
@@ -155,16 +147,9 @@ def published_lines(rows: Published) -> Lines:
 
 
 def origin(facts: Mapping[str, Any]) -> str:
-    """The provenance of results as a sentence, including facts that were not recorded."""
-    known = {key: facts.get(key, "not recorded") for key in (*ORIGIN, *ENVIRONMENT)}
-    version, commit, date = (known[key] for key in ORIGIN)
-    weights = known["weights"]
-    known["weights"] = weights if isinstance(weights, str) else ", ".join(weights)
-    where = "; ".join(f"{key}: {known[key]}" for key in ENVIRONMENT)
-    return f"Version {version}, commit {commit}, {date}; {where}."
-
-
-ORIGIN, ENVIRONMENT = ("version", "commit", "date"), ("threads", "processor", "weights")
+    """The provenance of results as a sentence."""
+    words = ((name, ", ".join(v) if isinstance(v, list) else v) for name, v in facts.items())
+    return f"Provenance: {'; '.join(f'{name}: {value}' for name, value in words)}."
 
 
 def command(own: Experiment, scale: str) -> str:
@@ -187,19 +172,22 @@ def line(found: Verdict) -> str:
 
 
 def overview(several: Iterable[Experiment]) -> str:
-    """docs/papers/claims.md: all verdicts by the committed results of these experiments."""
-    found = [(own, own.verdicts(own.committed)) for own in several if own.committed]
+    """docs/papers/claims.md: the number of claims by verdict, of each group and of each experiment."""
+    known = [own for own in several if own.committed]
+    by_group: dict[str, list[Verdict]] = {title: [] for title in GROUPS.values()}
+    by_name = {}
+    for own in known:
+        anchor = own.file.lower().replace(".", "")
+        by_name[f"[{own.name}]({own.paper}.md#{anchor})"] = own.judged
+        for verdict in own.judged:
+            by_group[GROUPS[verdict.claim.group]].append(verdict)
+    return "\n\n".join([CLAIMS, counts(by_group), counts(by_name)]) + "\n"
+
+
+def counts(found: Mapping[str, list[Verdict]]) -> str:
+    """A table of the number of claims by verdict."""
     rows = [["", "claims", *STATES]]
-    parts = []
-    for group, title in GROUPS.items():
-        parts.append(f"## {title}")
-        states = []
-        for own, judged in found:
-            if chosen := [verdict for verdict in judged if verdict.claim.group == group]:
-                chosen.sort(key=lambda verdict: STATES.index(verdict.state))
-                states += [verdict.state for verdict in chosen]
-                anchor = own.file.lower().replace(".", "")
-                parts.append(f"**[{own.name}]({own.paper}.md#{anchor})**: {own.shows}")
-                parts.append("\n".join(map(line, chosen)))
-        rows.append([title, str(len(states)), *(str(states.count(s)) for s in STATES)])
-    return "\n\n".join([CLAIMS, formatted(rows, "markdown"), *parts]) + "\n"
+    for name, verdicts in found.items():
+        states = [verdict.state for verdict in verdicts]
+        rows.append([name, str(len(states)), *(str(states.count(s) or "") for s in STATES)])
+    return formatted(rows, "markdown")

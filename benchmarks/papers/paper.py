@@ -75,11 +75,10 @@ def entry(own: Experiment, whole: bool = False) -> dict[str, Any]:
     found = {
         **{"name": own.name, "paper": own.paper, "shows": own.shows, "scales": own.scales},
         "suites": {scale: list(names) for scale, names in own.suites.items()},
-        **{"done": bool(own.committed), "verdict": own.verdict, "remark": own.notes.get("", "")},
+        **{"done": bool(own.committed), "verdict": own.verdict, "remark": own.note},
     }
     if whole:
-        judged = own.verdicts(own.committed) if own.committed else []
-        claims = [verdict.as_json() for verdict in judged]
+        claims = [verdict.as_json() for verdict in own.judged]
         found |= {"claims": claims, "results": own.committed or None}
     return found
 
@@ -88,7 +87,7 @@ def listing(several: list[Experiment]) -> str:
     """The experiments with the verdicts on their claims."""
     rows = [["name", *STATES, "shows"]]
     for own in several:
-        states = [found.state for found in own.verdicts(own.committed)] if own.committed else []
+        states = [verdict.state for verdict in own.judged]
         rows.append([own.name, *(str(states.count(s) or "") for s in STATES), own.shows])
     return f"{formatted(rows)}\n{LEGEND}"
 

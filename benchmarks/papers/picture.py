@@ -7,16 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ...drawing import describe, panels, pyplot, saved
+from ...drawing import describe, panels, saved
 from ..results.palette import COLOURS, DASHES, METHODS, method_styles
 from .table import Table, X, written
 
-PROMINENT = ("Source", "EATA", "RDumb")  # coloured if there are too many curves to distinguish
-MANY = 7
-FAINT = "0.72"
-WIDE = 13  # characters of the legend per inch
 Style = dict[str, Any]
 Picture = Callable[[Table, list[Any], Path], Path]
+FEW = 6  # maximum number of curves with bands, which hide each other
 
 
 def draw(table: Table, path: Path) -> Path:
@@ -31,91 +28,67 @@ def draw(table: Table, path: Path) -> Path:
     height = 2.8 if table.along else max(2.8, 0.16 * len(table.cells))
     size = (max(6.0, 3.4 * columns + 1), height * -(-len(names) // columns))
     figure, axes = panels(len(names), columns, size=size)
-    styles = styles_for(table)
-    for panel, ax in zip(names, axes, strict=True):
-        describe(ax, panel)
+    styles = styles_for(table.curves())
+    for name, x, ax in zip(names, table.panels if table.along else table.xs, axes, strict=True):
+        describe(ax, name, x=table.axis)
         if table.along:
-            draw_curves(ax, table, panel, styles)
+            draw_curves(ax, table, name, styles)
         else:
-            draw_dots(ax, table, table.xs[names.index(panel)])
+            draw_dots(ax, table, x)
     if table.along:
-        entries = legend_of(styles)
-        handles = [pyplot().Line2D([], [], lw=1.6, **style) for style in entries.values()]
-        # 6 characters: the line and the gaps.
-        fitting = int(size[0] * WIDE / (max(map(len, entries)) + 6))
-        where: Style = {"loc": "outside lower center", "ncols": max(1, min(5, fitting))}
-        figure.legend(handles, list(entries), frameon=False, fontsize=8, **where)
-        # The bottom panel of each column.
-        for ax in axes[-columns:]:
-            ax.set_xlabel(table.axis, fontsize=8)
+        handles = {line.get_label(): line for ax in axes for line in ax.get_lines()}
+        where: Style = {"loc": "outside lower center", "ncols": 2 + columns}
+        figure.legend(handles.values(), handles, frameon=False, fontsize=8, **where)
     figure.suptitle(table.unit, fontsize=9)
     return saved(figure, path)
 
 
-def styles_for(table: Table) -> dict[str, Style]:
-    """The colour and dashes of each curve; with many methods, all except the prominent ones are grey."""
-    names = table.curves()
-    shown = [name for name in PROMINENT if name in names] if len(names) > MANY else []
-    shown = shown or names
-    if all(name in METHODS for name in names):
-        styles = method_styles((name, name) for name in shown)
-        pairs = {name: (style.colour, style.dashes) for name, style in styles.items()}
-    else:
-        count = len(COLOURS)
-        dashes = [DASHES[n // count % len(DASHES)] for n in range(len(shown))]
-        pairs = {name: (COLOURS[n % count], dashes[n]) for n, name in enumerate(shown)}
-    lines = {name: {"color": c, "ls": (0, d) if d else "-"} for name, (c, d) in pairs.items()}
-    return {name: lines.get(name, {"color": FAINT, "ls": "-"}) for name in names}
+def styles_for(names: Sequence[str]) -> dict[str, Style]:
+    """The colour and dashes of each curve; those of the methods if all curves are methods."""
+    kinds = [(name, name.partition("-")[0]) for name in names]
+    if all(kind in METHODS for _, kind in kinds):
+        found = method_styles(kinds).items()
+        return {name: dashed(style.colour, style.dashes) for name, style in found}
+    count = len(COLOURS)
+    return {
+        name: dashed(COLOURS[n % count], DASHES[n // count % len(DASHES)])
+        for n, name in enumerate(names)
+    }
 
 
-def legend_of(styles: dict[str, Style]) -> dict[str, Style]:
-    """The entries of the legend, with a single one for all grey curves."""
-    faint = [name for name, style in styles.items() if style["color"] == FAINT]
-    shown = {name: style for name, style in styles.items() if name not in faint}
-    return shown | ({", ".join(faint): styles[faint[0]]} if faint else {})
+def dashed(colour: str, dashes: tuple[int, ...]) -> Style:
+    """The arguments of matplotlib for a line."""
+    return {"color": colour, "ls": (0, dashes) if dashes else "-"}
 
 
 def draw_curves(ax: Any, table: Table, panel: str, styles: dict[str, Style]) -> None:
-    """Draw means over runs along the axis with a band of one standard deviation, and thin single runs."""
-    own = {c: cells for (p, c), cells in table.cells.items() if p == panel}
-    # For many overlapping bands.
-    faint = min(1, 3 / len(own))
-    alone = all(styles[curve]["color"] != FAINT for curve in own)
-    for curve in sorted(own, key=lambda curve: styles[curve]["color"] != FAINT):
-        cells, style, known = own[curve], styles[curve], table.of_curve(panel, curve)
-        x = np.array([float(at) for at in known])
-        values = [np.array(list(cells[at].values())) for at in known]
-        mean = np.array([v.mean() for v in values])
+    """Draw means over runs along the axis; if curves are few, with bands of one standard deviation."""
+    for curve in table.curves(panel):
+        xs = table.of_curve(panel, curve)
+        values = [np.array([*table.values(panel, curve, x).values()]) for x in xs]
+        x, mean = np.array(xs, float), np.array([v.mean() for v in values])
         spread = np.array([v.std(ddof=1) if len(v) > 1 else 0 for v in values])
-        runs = dict.fromkeys(run for at in known for run in cells[at])
-        for run in runs if alone and len(runs) > 1 else ():
-            single = [cells[at].get(run, np.nan) for at in known]
-            ax.plot(x, single, lw=0.4, alpha=0.25 * faint, **style)
-        ax.plot(x, mean, lw=1.6, marker="o" if len(x) < 12 else "", ms=3, **style)
-        if style["color"] != FAINT:
-            band = {"color": style["color"], "alpha": 0.15 * faint, "lw": 0}
-            ax.fill_between(x, mean - spread, mean + spread, **band)
-        if len(x) < 12 and x.max() > 20 * x.min() > 0:
+        marker = "o" if len(xs) < 12 else ""
+        ax.plot(x, mean, lw=1.6, marker=marker, ms=3, label=curve, **styles[curve])
+        if len(styles) <= FEW:
+            style: Style = {"color": styles[curve]["color"], "alpha": 0.12, "lw": 0}
+            ax.fill_between(x, mean - spread, mean + spread, **style)
+        if table.log:
+            ax.set_xscale("symlog", linthresh=min(1, x[x > 0].min()))
+        elif len(x) < 12 and x.max() > 20 * x.min() > 0:
             ax.set_xscale("log")
             ax.set_xticks(x, [f"{value:g}" for value in x], fontsize=8)
             ax.minorticks_off()
-        elif table.log:
-            ax.set_xscale("symlog", linthresh=1)
-    # A band may exceed the possible values.
-    if table.bounds:
-        low, high = ax.get_ylim()
-        ax.set_ylim(max(low, table.bounds[0] - 1), min(high, table.bounds[1] + 1))
 
 
 def draw_dots(ax: Any, table: Table, x: X) -> None:
     """Draw a dot per run in each row, and a line for the mean; the colour has no meaning."""
-    names = []
-    for line, ((panel, curve), cells) in enumerate(table.cells.items()):
-        values = list(cells.get(x, {}).values())
-        names.append(f"{panel}: {curve}" if panel else curve)
+    names = [f"{panel}: {curve}" if panel else curve for panel, curve in table.cells]
+    for line, key in enumerate(table.cells):
+        values = [*table.values(*key, x).values()]
         ax.plot(values, [line] * len(values), "o", ms=3, color="0.55", alpha=0.6)
         if values:
-            ax.plot(np.mean(values), line, "|", ms=11, mew=2.2, color="#0072B2")
+            ax.plot(np.mean(values), line, "|", ms=11, mew=2.2, color=COLOURS[0])
     ax.set_yticks(range(len(names)), names, fontsize=7)
     ax.set_ylim(len(names) - 0.4, -0.6)
 

@@ -45,7 +45,7 @@ def run_missing(several: list[Experiment], args: argparse.Namespace) -> int:
             for own in several:
                 args.command = command(own, args.scale)
                 if own.takes == "ensembles":
-                    train([job for job in ensemble_jobs(own, args) if job.missing], args)
+                    train_missing(own, args)
                 elif own.takes == "runs":
                     cells = cells_of(own, args)
                     if unfinished := sum(not cell.finished for cell in cells):
@@ -78,11 +78,11 @@ def ensemble_jobs(own: Experiment, args: argparse.Namespace) -> list[Any]:
     return found
 
 
-def train(jobs: list[Any], args: argparse.Namespace) -> None:
-    """Train the missing members of ensembles."""
+def train_missing(own: Experiment, args: argparse.Namespace) -> None:
+    """Train the missing members of an experiment's ensembles."""
     from ..train import ensemble  # deferred: imports torch
 
-    if jobs:
+    if jobs := [job for job in ensemble_jobs(own, args) if job.missing]:
         ensemble.train(jobs, args.jobs or 1)
 
 
@@ -147,7 +147,7 @@ def tabulate(own: Experiment, args: argparse.Namespace) -> tuple[dict[str, Any],
     Raises:
         HoldfastError: if nothing is finished.
     """
-    from .comparison import differences, of_training  # deferred: imports torch
+    from .comparison import differences  # deferred: imports torch
 
     there = work(own, args)
     table = Table.of(own(there.given, **(own.at_full if args.scale == FULL else {})))
@@ -165,7 +165,7 @@ def tabulate(own: Experiment, args: argparse.Namespace) -> tuple[dict[str, Any],
         "scale": args.scale,
         "provenance": provenance(there.runs),
         "protocol": sentence(protocols) if there.runs else "",
-        "differences": [*differences(there.cells, theirs, parts), *of_training(there.runs)],
+        "differences": differences(there.cells, theirs, parts),
         "missing": [*there.missing],
         "table": table.as_json(),
     }

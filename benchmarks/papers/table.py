@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ..results.run_statistics import Difference, Values, above_zero, paired
+from ..results.run_statistics import Difference, Values, paired
 
 COLUMNS = ["panel", "curve", "x", "run", "value"]
 X = str | float  # the name of a column, or a position along an axis
@@ -29,6 +30,23 @@ def second_half(xs: list[X]) -> list[X]:
     return xs[len(xs) // 2 :]
 
 
+def selected(selector: Any, every: list[Any]) -> list[Any]:
+    """What a selector selects of all x, or of all names.
+
+    >>> selected([1, LAST], [1, 2, 5])
+    [1, 5]
+    """
+    if selector is None:
+        return every
+    if isinstance(selector, slice):
+        return every[selector]
+    if callable(selector):
+        return selector(every)
+    if isinstance(selector, str | int | float):
+        return [selector]
+    return [x for one in selector for x in selected(one, every)]
+
+
 def tidy(rows: Iterable[Sequence[Any]], **facts: Any) -> pd.DataFrame:
     """A frame of rows (panel, curve, x, run, value), with facts about it: other fields of `Table`."""
     frame = pd.DataFrame([*rows], columns=COLUMNS, dtype=object).astype({"value": float})
@@ -42,10 +60,10 @@ class Table:
 
     unit, axis: the labels of the values and of x. If every x is a number, the table is drawn as curves.
     exact: deterministic numbers (such as path lengths), for which one run is sufficient. log: use a
-    logarithmic axis. bounds: limits of the values in the figure. summary: "columns" adds the mean of each
-    row's columns (those in `averaged`, default: all), "rows" adds the mean and the worst of each column.
-    pooled: further panels, each with the runs of several others. intervals: differences by claim id that do
-    not follow from the rows. points: shares of models by panel, drawn with their lines on probit axes.
+    logarithmic axis. summary: "columns" adds the mean of each row's columns (those in `averaged`, default:
+    all), "rows" adds the mean and the worst of each column. pooled: further panels, each with the runs of
+    several others. intervals: differences by claim id that do not follow from the rows. points: shares of
+    models by panel, drawn with their lines on probit axes.
     """
 
     frame: pd.DataFrame
@@ -53,7 +71,6 @@ class Table:
     axis: str = ""
     exact: bool = False
     log: bool = False
-    bounds: Sequence[float] = ()
     summary: str = ""
     averaged: Mapping[str, Sequence[X]] = field(default_factory=dict)
     pooled: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -126,16 +143,7 @@ class Table:
 
     def chosen(self, selector: Selector, panel: str = "", curve: str = "") -> list[X]:
         """The x that a selector selects from those of a curve (default: of the table)."""
-        xs = self.of_curve(panel, curve) if curve else self.xs
-        if selector is None:
-            return xs
-        if isinstance(selector, slice):
-            return xs[selector]
-        if callable(selector):
-            return selector(xs)
-        if isinstance(selector, list | tuple):
-            return [x for one in selector for x in self.chosen(one, panel, curve)]
-        return [selector]  # type: ignore[list-item]
+        return selected(selector, self.of_curve(panel, curve) if curve else self.xs)
 
     def values(self, panel: str, curve: str, x: X) -> Values[str]:
         """The number of each run."""
@@ -148,55 +156,53 @@ class Table:
 
     def by_run(self, panel: str, curve: str, xs: Iterable[X] | None = None) -> Values[str]:
         """The mean over x (default: all) for each run, so that a run counts once."""
-        own = self.cells.get((panel, curve), {})
-        found: dict[str, list[float]] = {}
-        for x in own if xs is None else xs:
-            for run, value in own.get(x, {}).items():
-                found.setdefault(run, []).append(value)
-        return {run: float(np.mean(values)) for run, values in found.items()}
+        xs = self.of_curve(panel, curve) if xs is None else xs
+        return mean_by_run(self.values(panel, curve, x) for x in xs)
 
-    def difference(
-        self, one: tuple[str, str], other: tuple[str, str], xs: Sequence[X]
-    ) -> Difference | None:
-        """One (panel, curve) minus another, paired by run; averaged over those xs that both have."""
-        first, second = self.cells.get(one, {}), self.cells.get(other, {})
-        gaps: dict[str, list[float]] = {}
-        for x in xs:
-            theirs = second.get(x, {})
-            for run, value in first.get(x, {}).items():
-                if run in theirs:
-                    gaps.setdefault(run, []).append(value - theirs[run])
-        return self.decided(above_zero({run: float(np.mean(own)) for run, own in gaps.items()}))
-
-    def change(self, panel: str, curve: str, first: X, last: X) -> Difference | None:
-        """The change of a curve from one x to another, paired by run."""
-        ends = (self.by_run(panel, curve, [x]) for x in (last, first))
-        return self.decided(paired(*ends))
-
-    def decided(self, found: Difference | None) -> Difference | None:
-        """The difference; an exact number is its own interval."""
+    def gap(self, ours: Values[str], theirs: Values[str] | None = None) -> Difference | None:
+        """Numbers minus others (default: 0), paired by run; an exact number is its own interval."""
+        found = paired(ours, dict.fromkeys(ours, 0.0) if theirs is None else theirs)
         if found is None or not self.exact:
             return found
         return Difference(found.mean, found.mean, found.mean, found.n)
+
+    def difference(
+        self, one: tuple[str, str], other: tuple[str, str], xs: Iterable[X]
+    ) -> Difference | None:
+        """One (panel, curve) minus another, paired by run; averaged over those xs that both have."""
+        pairs = ((self.values(*one, x), self.values(*other, x)) for x in xs)
+        gaps = ({run: a[run] - b[run] for run in a if run in b} for a, b in pairs)
+        return self.gap(mean_by_run(gaps))
+
+    def change(self, panel: str, curve: str, first: X, last: X) -> Difference | None:
+        """The change of a curve from one x to another, paired by run."""
+        return self.gap(self.values(panel, curve, last), self.values(panel, curve, first))
 
     @property
     def summaries(self) -> dict[tuple[str, str], dict[X, float]]:
         """The means that follow from the rows, as {(panel, curve): {x: value}}."""
         found: dict[tuple[str, str], dict[X, float]] = {}
-        if self.summary == "columns":
-            for name, chosen in (self.averaged or {AVERAGE: self.xs}).items():
-                for key in self.cells:
-                    means = [m for x in chosen if (m := self.mean(*key, x)) is not None]
-                    if len(means) == len(chosen):
-                        found.setdefault(key, {})[name] = float(np.mean(means))
-        elif self.summary == "rows":
-            for x in self.xs:
-                means = sorted(m for key in self.cells if (m := self.mean(*key, x)) is not None)
-                if len(means) > 1:
-                    below = (float(np.mean(means)), means[-1], float(np.mean(means[:-1])))
-                    for name, value in zip((AVERAGE, WORST, ALL_BUT_WORST), below, strict=True):
-                        found.setdefault(("", name), {})[x] = value
+        averaged = self.averaged or {AVERAGE: self.xs}
+        for key, name in product(self.cells, averaged) if self.summary == "columns" else ():
+            means = [self.mean(*key, x) for x in averaged[name]]
+            if None not in means:
+                found.setdefault(key, {})[name] = float(np.mean(means))
+        for x in self.xs if self.summary == "rows" else ():
+            means = sorted(m for key in self.cells if (m := self.mean(*key, x)) is not None)
+            if len(means) > 1:
+                below = (np.mean(means), means[-1], np.mean(means[:-1]))
+                for name, value in zip((AVERAGE, WORST, ALL_BUT_WORST), below, strict=True):
+                    found.setdefault(("", name), {})[x] = float(value)
         return found
+
+
+def mean_by_run(several: Iterable[Values[str]]) -> Values[str]:
+    """The mean of each run over those of several numbers that it has."""
+    found: dict[str, list[float]] = {}
+    for values in several:
+        for run, value in values.items():
+            found.setdefault(run, []).append(value)
+    return {run: float(np.mean(own)) for run, own in found.items()}
 
 
 def written(x: X) -> str:

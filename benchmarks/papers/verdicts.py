@@ -41,20 +41,13 @@ def judge(claim: Claim, table: Table, scale: str = "embedded", noise: float = 0)
         return Verdict(claim, UNJUDGED, claim.undecidable[scale], [])
     if claim.premise is not None:
         premise = list(claim.premise(table))
-        lacking = [part for part in premise if state(part) != HOLDS]
-        if lacking or not premise:
-            text = f"{claim.unless}: {listing(lacking)}" if lacking else claim.unless
-            return Verdict(claim, PREMISE, text, premise)
+        if lacking := [part for part in premise if state(part) != HOLDS]:
+            return Verdict(claim, PREMISE, f"{claim.unless}: {listing(lacking)}", premise)
     parts = claim.check(table)
     if not parts or any(part.found is None for part in parts):
         return Verdict(claim, UNJUDGED, NO_RUNS, parts)
     states = [state(part, noise) for part in parts]
-    if FAILS in states:
-        result = FAILS
-    elif len(set(states)) == 1:
-        result = states[0]
-    else:
-        result = UNDECIDED
+    result = FAILS if FAILS in states else states[0] if len({*states}) == 1 else UNDECIDED
     return Verdict(claim, result, because(parts, states, noise), parts)
 
 

@@ -19,7 +19,7 @@ from processes import started, until
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.papers import EXPERIMENTS, Experiment, reproduce
 from holdfast.benchmarks.papers.accuracy_tables import accuracy, rates
-from holdfast.benchmarks.papers.experiment import HERE, notes, sentences
+from holdfast.benchmarks.papers.experiment import HERE, data, notes
 from holdfast.benchmarks.papers.page import PAPERS, overview, page, printed, section
 from holdfast.benchmarks.papers.table import Table, tidy, written
 from holdfast.benchmarks.suites.grid import SUITES
@@ -93,7 +93,7 @@ def test_every_suite_published_table_and_note_is_there() -> None:
     seen: set[str] = set()
     for own in EXPERIMENTS.values():
         ids = [claim.id for claim in own.claims]
-        assert ids == [*sentences(own.paper).get(own.file, {})]
+        assert ids == [*data(f"{own.paper}/claims.json").get(own.file, {})]
         assert not own.published or printed(own.paper, own.published)
         for scale, names in own.suites.items():
             if (key := str((names, scale, own.only, own.takes))) not in seen:

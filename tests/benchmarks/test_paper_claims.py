@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.benchmarks.papers import EXPERIMENTS, claims
 from holdfast.benchmarks.papers.claims import Claim, Part
-from holdfast.benchmarks.papers.experiment import rerun_noise
+from holdfast.benchmarks.papers.experiment import data
 from holdfast.benchmarks.papers.page import section
 from holdfast.benchmarks.papers.table import FIRST, LAST, REST, Table, middle, second_half, tidy
 from holdfast.benchmarks.papers.verdicts import (
@@ -197,7 +197,7 @@ def test_an_effect_below_the_rerun_noise_is_undecided() -> None:
     assert "rerun noise of 0.5" in because
     assert verdict("a", "b", table=slightly, noise=0.05)[0] == HOLDS
     assert verdict("a", "b", table=slightly, noise=0.5, about={"points": False})[0] == HOLDS
-    known, own = rerun_noise(), EXPERIMENTS["flips/Fig3.4"]
+    known, own = data("noise.json"), EXPERIMENTS["flips/Fig3.4"]
     assert own.noise == known["flips/phases"]["noise"] > 0
     assert f"up to {own.noise:.2g} points" in section(own, own.committed)
     assert EXPERIMENTS["rdumb/Fig2.6"].noise == 0  # computed
