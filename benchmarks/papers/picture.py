@@ -1,6 +1,6 @@
 """Draw a table as curves in panels, or as dots with their spread; or one curve against another."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
