@@ -8,8 +8,9 @@ import torch
 from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor
 
-from .. import HoldfastError, in_range
+from .. import in_range
 from ..run_folder import CALIBRATION
+from .alarm import only
 from .dropout import DropoutPasses, dropout_rate
 from .estimator import AccuracyEstimator, finite
 from .functional.bands import Z, around
@@ -20,11 +21,12 @@ from .functional.scores import (
     smoothed,
     weighted_error,
 )
-from .observer import DeclaredState, Observer
+from .observer import Observer
 from .protocols import Adapting, callbacks_of, method_of
 from .record import save_arrays
 
 SUMS = ("images", "confidence", "accuracy", "corrected")
+BINS = 10  # of equal width over [0,1]
 
 
 class AETTA(AccuracyEstimator):
@@ -41,7 +43,6 @@ class AETTA(AccuracyEstimator):
         alpha: exponent of the weight.
         weight: weight of the newest error in the average; 1: no smoothing.
         layers: modules of the predicting network after which dropout acts; None: found by structure.
-        at_once: passes in one large batch; None: as many as are fast and fit into memory.
         bfloat16: run the passes, and only them, in mixed precision, which takes about half the time.
         also: further numbers of passes N, for which `disagreement_N` and `balance_N` of the first N passes
             are recorded; `aetta_estimates` turns these columns into estimates.
@@ -59,18 +60,14 @@ class AETTA(AccuracyEstimator):
         alpha: float = 3.0,
         weight: float = 0.4,
         layers: Sequence[str] | None = None,
-        at_once: int | None = None,
         bfloat16: bool = False,
         also: Sequence[int] = (),
     ) -> None:
-        in_range(1, passes=passes, at_once=at_once)
-        for number in also:
-            in_range(1, also=number)
+        in_range(1, passes=passes, also=min(also, default=None))
         in_range(0, 0.99, dropout=dropout)
         in_range(0, 1, weight=weight)
         self.dropout, self.passes, self.alpha, self.weight = dropout, passes, alpha, weight
-        self.layers, self.at_once, self.bfloat16 = layers, at_once, bfloat16
-        self.also = tuple(also)
+        self.layers, self.bfloat16, self.also = layers, bfloat16, tuple(also)
         self.details: dict[str, float] = {}
         self.average: float | None = None
 
@@ -80,7 +77,7 @@ class AETTA(AccuracyEstimator):
     def dropout_passes(self, method: Adapting) -> DropoutPasses:
         """Dropout after the modules that were named, or after the network's stages."""
         layers = method.stages() if self.layers is None else self.layers
-        return DropoutPasses(method.predictor, layers, self.at_once)
+        return DropoutPasses(method.predictor, layers)
 
     def predictions(self, method: Adapting, images: Tensor) -> tuple[Tensor, Tensor]:
         """Logits [B,C] of the images [B,3,H,W], and those of all passes with dropout [N,B,C]."""
@@ -99,62 +96,49 @@ class AETTA(AccuracyEstimator):
     def estimate(self, method: Adapting, images: Tensor) -> float | None:
         self.details, self.mean_softmax = {}, None
         logits, dropped = self.predictions(method, images)
-        own, classes = dropped[: self.passes], logits.shape[1]
-        disagreement, balance = aetta_parts(logits.argmax(1), own)
+        predicted, own, classes = logits.argmax(1), dropped[: self.passes], logits.shape[1]
+        disagreement, balance = aetta_parts(predicted, own)
         error = float(weighted_error(disagreement, balance, classes, self.alpha))
         if math.isnan(error):  # a value that is not finite would stay in the average
             return None if dropped.isfinite().all() else error
         self.mean_softmax = own.softmax(-1).mean(0)
-        parts = {"disagreement": float(disagreement), "balance": float(balance)}
-        self.details = {**parts, "classes": float(classes)}
-        for n in sorted({*self.also} - {self.passes}):
-            other, spread = aetta_parts(logits.argmax(1), dropped[:n])
-            self.details |= {f"disagreement_{n}": float(other), f"balance_{n}": float(spread)}
+        self.details = {"classes": float(classes)}
+        for n in {self.passes, *self.also}:
+            parts, end = aetta_parts(predicted, dropped[:n]), "" if n == self.passes else f"_{n}"
+            self.details |= {
+                f"disagreement{end}": float(parts[0]),
+                f"balance{end}": float(parts[1]),
+            }
         before = float(disagreement) if self.average is None else self.average
         self.average = smoothed(error, before, self.weight)
         if self.passes > 1:
-            each = 1 - (logits.argmax(1) == own.argmax(-1)).float().mean(-1)
+            each = 1 - (predicted == own.argmax(-1)).float().mean(-1)
             errors = weighted_error(each, balance, classes, self.alpha)
             self.band = around(1 - self.average, Z * float(errors.std()))
         return 1 - self.average
 
 
-class DropoutCalibration(DeclaredState, Observer):
+class DropoutCalibration(Observer):
     """Collects the data of a calibration plot, binned by the confidence of the mean softmax under dropout.
 
     It uses AETTA's passes (Lee et al. 2024, fig. 3), so it costs almost nothing. At the end of a run it
     writes dropout_calibration_AETTA.npz to the run's folder: for each bin of confidence the number of
     images, the number of correct predictions, and the sums of the confidence and of the
     `corrected_confidence`. Images without a label are ignored.
-
-    Args:
-        estimator: the name of the AETTA to use.
-        bins: number of bins of equal width over [0,1].
     """
 
     STATE = ("sums",)
 
-    def __init__(self, estimator: str = "AETTA", bins: int = 10) -> None:
-        in_range(1, bins=bins)
-        self.estimator, self.bins = estimator, bins
-        self.sums = torch.zeros(len(SUMS), bins, dtype=torch.float64)
+    def __init__(self) -> None:
+        self.sums = torch.zeros(len(SUMS), BINS, dtype=torch.float64)
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        self.heard(trainer)  # fail early
-
-    def heard(self, trainer: Trainer) -> AETTA:
-        """The AETTA of that name among the run's estimators. Raises HoldfastError if there is none."""
-        for callback in callbacks_of(trainer):
-            if isinstance(callback, AETTA) and callback.name == self.estimator:
-                return callback
-        raise HoldfastError(
-            f"DropoutCalibration reads {self.estimator}. Add an AETTA of that name to the Trainer."
-        )
+        self.heard = only("AETTA", callbacks_of(trainer), self.name, "mean_softmax")
 
     def on_test_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
     ) -> None:
-        aetta = self.heard(trainer)
+        aetta = self.heard
         if aetta.mean_softmax is not None:
             labels = outputs["labels"]
             if len(labels) != len(aetta.mean_softmax):  # AETTA uses only the finite images
@@ -167,10 +151,10 @@ class DropoutCalibration(DeclaredState, Observer):
         confidence, classes = mean[known].double().cpu().max(1)
         corrected = corrected_confidence(confidence, balance, mean.shape[1], alpha)
         right = (classes == labels[known].cpu()).double()
-        place = (confidence * self.bins).long().clamp(max=self.bins - 1)
+        place = (confidence * BINS).long().clamp(max=BINS - 1)
         values = torch.stack([torch.ones_like(right), confidence, right, corrected])
         self.sums.index_add_(1, place, values)
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         named = zip(SUMS, self.sums.numpy(), strict=True)
-        save_arrays(trainer, CALIBRATION.format(self.estimator), **dict(named))
+        save_arrays(trainer, CALIBRATION.format("AETTA"), **dict(named))

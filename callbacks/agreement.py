@@ -14,7 +14,7 @@ from .. import HoldfastError, in_range
 from ..batch import LabelledImages
 from .estimator import AccuracyEstimator, drawn_indices, finite, predicted, source_images
 from .functional.scores import agreement, logit_shrinking_step
-from .protocols import Adapting, method_of
+from .protocols import Adapting, adapts, method_of
 
 
 class GDE(AccuracyEstimator):
@@ -78,14 +78,14 @@ class IndependentGDE(AccuracyEstimator):
     """
 
     def __init__(self, others: Sequence[nn.Module]) -> None:
-        methods = [other for other in others if isinstance(other, Adapting)]
-        if not methods or len(methods) < len(others):
+        if not others or not all(map(adapts, others)):
             raise HoldfastError(
                 "IndependentGDE needs one or more methods with networks of their own. Pass, for "
                 "example, [Tent('second.safetensors')]."
             )
-        self.methods = methods
-        self.others = [f"{type(m).__name__} of {m.source_hash}" for m in methods]  # for the record
+        self.methods: Sequence[Any] = others
+        # For the record.
+        self.others = [f"{type(m).__name__} of {m.source_hash}" for m in self.methods]
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if trainer.world_size > 1:
@@ -94,10 +94,7 @@ class IndependentGDE(AccuracyEstimator):
             )
 
     def estimate(self, method: Adapting, images: Tensor) -> Tensor:
-        logits = []
-        for other in self.methods:
-            assert isinstance(other, nn.Module)
-            logits.append(other.to(images).adapt(images))
+        logits = [other.to(images).adapt(images) for other in self.methods]
         classes = [predicted(method, images), *(finite(own).argmax(1) for own in logits)]
         pairs = [agreement(*pair) for pair in combinations(classes, 2)]
         return torch.stack(pairs).mean()

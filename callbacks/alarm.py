@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .. import HoldfastError, in_range
 from ..alarms import RULES, Rule, Seen, State
-from .observer import DeclaredState, InPredictions, Observer, name_of
+from .observer import InPredictions, name_of
 from .protocols import Adapting, Estimating, callbacks_of, method_of
 
 
@@ -21,7 +21,7 @@ class Event(NamedTuple):
     details: Mapping[str, float]  # its columns of the record
 
 
-class Alarming(InPredictions, Observer):
+class Alarming(InPredictions):
     """Decides after each batch whether to raise an alarm: column `alarm` of the record, 1 or 0.
 
     In a Trainer it is a callback; `Watch` takes it among its `monitors`. Without either, call
@@ -68,22 +68,20 @@ class Alarming(InPredictions, Observer):
         self.note(outputs["logits"])
 
 
-class Alarm(DeclaredState, Alarming):
+class Alarm(Alarming):
     """Raises an alarm by a rule about estimates of accuracy, and resets nothing. To reset when it
     is raised, use `AlarmReset`, or `AccuracyReset`, which has an alarm built in.
 
     Args:
         estimator: an estimator, or its name among the callbacks of the Trainer or in `Watch`.
-        rule: "drop", "below source" or "collapse" (see `holdfast.alarms`), or a `Rule` of your own.
-        window: the rule's window in batches; None: its default.
-        margin: the rule's margin of accuracy; None: its default.
-        floor: the smallest healthy estimate, for "drop"; None: its default.
+        rule: "drop", "below source" or "collapse" with their defaults, or a rule of `holdfast.alarms`
+            with settings of your own, such as `Drop(floor=0.5)`.
         source: the source model's accuracy in [0,1], or the name of an estimator of it, for rules that
             compare with it.
         on_alarm: called with an `Event` when the alarm is raised.
 
     Raises:
-        HoldfastError: if the rule or one of its settings does not exist, or lacks a source.
+        HoldfastError: if the rule does not exist, or lacks a source.
     """
 
     STATE = ("memory", "alarm")
@@ -92,19 +90,14 @@ class Alarm(DeclaredState, Alarming):
         self,
         estimator: str | Estimating = "AETTA",
         rule: str | Rule = "drop",
-        window: int | None = None,
-        margin: float | None = None,
-        floor: float | None = None,
         source: float | str | None = None,
         on_alarm: Callable[[Event], None] | None = None,
     ) -> None:
-        in_range(1, window=window)
-        in_range(0, 1, margin=margin, floor=floor)
         in_range(0, 1, source=None if isinstance(source, str) else source)
-        self.rule, self.window, self.margin, self.floor = rule, window, margin, floor
-        settings = {"window": window, "margin": margin, "floor": floor}
-        given = {name: value for name, value in settings.items() if value is not None}
-        self.judged_by = rule if isinstance(rule, Rule) else chosen(rule, given)
+        if isinstance(rule, str) and rule not in RULES:
+            raise HoldfastError(f"rule={rule} is unknown. Choose from {', '.join(RULES)}.")
+        self.judged_by = RULES[rule]() if isinstance(rule, str) else rule
+        self.rule = str(self.judged_by)
         if self.judged_by.needs_source and source is None:
             raise HoldfastError(
                 f"The rule '{rule}' compares with the source model. Pass source=ACCURACY, or the name of "
@@ -112,7 +105,7 @@ class Alarm(DeclaredState, Alarming):
             )
         self.source, self.on_alarm = source, on_alarm
         self.heard = None if isinstance(estimator, str) else estimator
-        self.estimator = estimator if isinstance(estimator, str) else name_of(estimator)
+        self.estimator = name_of(estimator) if self.heard else str(estimator)
         self.of_source: Estimating | None = None
         self.memory: State = ()
 
@@ -146,19 +139,6 @@ class Alarm(DeclaredState, Alarming):
     def restart(self) -> None:
         super().restart()
         self.memory = ()
-
-
-def chosen(rule: str, settings: dict[str, Any]) -> Rule:
-    """The rule of that name with these settings.
-
-    Raises HoldfastError if there is no such rule or setting.
-    """
-    if rule not in RULES:
-        raise HoldfastError(f"rule={rule} is unknown. Choose from {', '.join(RULES)}.")
-    try:
-        return RULES[rule](**settings)
-    except TypeError:
-        raise HoldfastError(f"rule={rule} has no setting floor. Leave it out.") from None
 
 
 def only(name: str, watching: Sequence[object], asking: str, member: str) -> Any:

@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 
 from .. import HoldfastError, in_range
 from ..files import PARTIAL, reason, unwritable, whole_file, written
-from .protocols import callbacks_of, method_of, stream_of
-from .provenance import check_same_run, identity
+from .protocols import method_of, stream_of
+from .provenance import check_same, identity
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 GO_ON = "then --resume continues from the last checkpoint, or from the start if there is none."
@@ -60,17 +60,8 @@ class StreamCheckpoint(Checkpoint):
                 "StreamCheckpoint needs a stream: other data cannot start in the middle, as a resumed run "
                 "must. Leave StreamCheckpoint out, or subclass Stream."
             )
-        self._stream, listed = stream, callbacks_of(trainer)
-        keys = [c.state_key for c in listed if type(c).state_dict is not Callback.state_dict]
-        if twice := sorted({key for key in keys if keys.count(key) > 1}):
-            raise HoldfastError(
-                f"Two callbacks are called {twice[0]}, and their states would be mixed up. Keep "
-                "one."
-            )
-        method = method_of(pl_module)
-        trainer.strategy.checkpoint_io = RunFiles(
-            lambda checkpoint: check_same_run(checkpoint.get("run"), trainer, method)
-        )
+        self._stream, method = stream, method_of(pl_module)
+        trainer.strategy.checkpoint_io = RunFiles(lambda: identity(trainer, method))
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.stopped = trainer.received_sigterm  # before our handlers were installed
@@ -171,17 +162,23 @@ class RunFiles(TorchCheckpointIO):
     """Writes a checkpoint to a temporary file, and moves it into place when it is safely on disk.
 
     Args:
-        check: refuses a checkpoint before anything is restored from it, with a clear message; Lightning
-            would complain about weights that do not fit.
+        own: the identity of the run. A checkpoint of another is refused before anything is restored from
+            it, with a clear message; Lightning would complain about weights that do not fit.
     """
 
-    def __init__(self, check: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(self, own: Callable[[], dict[str, Any]]) -> None:
         super().__init__()
-        self.check = check
+        self.own = own
 
     def load_checkpoint(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         checkpoint = super().load_checkpoint(*args, **kwargs)
-        self.check(checkpoint)
+        if "run" not in checkpoint:
+            raise HoldfastError(
+                "No StreamCheckpoint wrote this checkpoint, so no run can resume from it. Choose "
+                "another."
+            )
+        remedy = "Use the settings of that run, or start a new run in another folder."
+        check_same(checkpoint["run"], self.own(), "checkpoint belongs to another run", remedy)
         return checkpoint
 
     def save_checkpoint(

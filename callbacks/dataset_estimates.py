@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import Tensor
 
@@ -15,7 +15,7 @@ from .estimator import source_outputs
 from .functional import confidence as cf
 from .functional import transport as ot
 from .functional.scores import finite_images
-from .observer import DeclaredState, undisturbed
+from .observer import Observer, undisturbed
 from .protocols import method_of, stream_of
 from .record import save_arrays
 
@@ -54,7 +54,7 @@ def estimates(outputs: Outputs, temperature: float = 1.0, seed: int = 10) -> dic
     }
 
 
-class DatasetEstimates(DeclaredState, Callback):
+class DatasetEstimates(Observer):
     """Collects a run's scored logits, and logs the estimates of AC, DoC, ATC, COT and COTT.
 
     The papers do this with a model that does not adapt, so methods that adapt are skipped by default. Each

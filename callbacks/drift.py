@@ -7,29 +7,31 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from .. import HoldfastError, in_range
+from .. import in_range
 from .functional.scores import agreement, softmax_entropy
 from .protocols import Adapting
 from .resets import Reset
+
+# Weight of the old value in the moving averages of the statistic and of its squared changes.
+MEMORY, SPREAD_MEMORY = 0.75, 0.6
+# The variance contains the newest change, so z does not exceed this.
+LARGEST_Z = 1 / math.sqrt(1 - SPREAD_MEMORY)
 
 
 class DriftReset(Reset):
     """Resets when a statistic of the predictions suddenly changes, as RDumb++ does (2026).
 
     z = |x - mean| / sqrt(variance) must not exceed `limit`; mean and variance are moving averages of the
-    statistic x (in which each batch has weight 1 - `memory`) and of (x - mean)^2 (`spread_memory`). The
-    first `warm_up` steps and `cool_down` after each reset do not count. The official code tests before the
-    update and resets at once; here the reset is before the next batch, as for all resets.
+    statistic x and of (x - mean)^2. The first `warm_up` steps and `cool_down` after each reset do not
+    count. The official code tests before the update and resets at once; here the reset is before the next
+    batch, as for all resets.
 
     Args:
-        limit: the largest z. As the variance contains the newest change, z is at most
-            1 / sqrt(1 - spread_memory) = 1.58.
+        limit: the largest z, up to 1.58.
         soft: None for a reset of everything; or how far (0 to 1) the weights move back to the source, while
             the method's memory stays. In both cases the optimizer is reset.
         warm_up: steps.
         cool_down: steps.
-        memory: decay of the moving mean.
-        spread_memory: decay of the moving variance.
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("mean", "variance", "z")
@@ -41,19 +43,11 @@ class DriftReset(Reset):
         soft: float | None = None,
         warm_up: int = 5,
         cool_down: int = 18,
-        memory: float = 0.75,
-        spread_memory: float = 0.6,
     ) -> None:
-        in_range(0, 1, soft=soft, memory=memory, spread_memory=spread_memory)
-        in_range(0, limit=limit, warm_up=warm_up, cool_down=cool_down)
-        most = math.inf if spread_memory == 1 else 1 / math.sqrt(1 - spread_memory)
-        if limit >= most:
-            raise HoldfastError(
-                f"limit={limit}: with spread_memory={spread_memory}, z never exceeds {most:.3g}. "
-                "Choose a smaller limit."
-            )
+        in_range(0, LARGEST_Z, limit=limit)
+        in_range(0, 1, soft=soft)
+        in_range(0, warm_up=warm_up, cool_down=cool_down)
         self.limit, self.soft, self.warm_up, self.cool_down = limit, soft, warm_up, cool_down
-        self.memory, self.spread_memory = memory, spread_memory
         self.mean: float | None = None
         self.variance = 1e-6
         self.z = 0.0  # of the last step that counted
@@ -71,10 +65,9 @@ class DriftReset(Reset):
         found = self.statistic(logits)
         if found is not None and self.mean is not None:
             change = found - self.mean
-            share = self.spread_memory
-            self.variance = share * self.variance + (1 - share) * change**2
+            self.variance = SPREAD_MEMORY * self.variance + (1 - SPREAD_MEMORY) * change**2
             self.z = abs(change) / (math.sqrt(self.variance + 1e-6) + 1e-6)
-            self.mean = self.memory * self.mean + (1 - self.memory) * found
+            self.mean = MEMORY * self.mean + (1 - MEMORY) * found
         elif found is not None:
             self.mean = found
         method.trace["drift"] = self.z
@@ -122,21 +115,20 @@ class KLDrift(DriftReset):
 class DisagreementReset(Reset):
     """Resets when the model disagrees with its source on too many images.
 
-    The share of images for which they differ, as a moving average (of which each batch has weight
-    1 - `memory`), must not exceed `limit`. It adds one forward pass of the source model to each step. A
+    The share of images for which they differ, as a moving average in which a batch has weight 0.1, must
+    not exceed `limit`. It adds one forward pass of the source model to each step. A
     model that adapts well also differs from its source, so the limit depends on the source's error.
 
     Args:
         limit: the largest share.
-        memory: decay of the moving average, which each reset restarts.
         keep_memory: see `Reset`.
     """
 
     STATE = ("average",)
 
-    def __init__(self, limit: float = 0.75, memory: float = 0.9, keep_memory: bool = False) -> None:
-        in_range(0, 1, limit=limit, memory=memory)
-        self.limit, self.memory, self.keep_memory = limit, memory, keep_memory
+    def __init__(self, limit: float = 0.75, keep_memory: bool = False) -> None:
+        in_range(0, 1, limit=limit)
+        self.limit, self.keep_memory = limit, keep_memory
         self.average: float | None = None
 
     def observe(self, method: Adapting) -> None:
@@ -146,7 +138,7 @@ class DisagreementReset(Reset):
     def learn(self, method: Adapting, images: Tensor, logits: Tensor) -> None:
         share = 1 - float(agreement(method.source_logits(images).argmax(1), logits.argmax(1)))
         if self.average is not None:
-            share = self.memory * self.average + (1 - self.memory) * share
+            share = 0.9 * self.average + (1 - 0.9) * share
         self.average = method.trace["flipped"] = share
 
     def should_reset(self, method: Adapting) -> bool:

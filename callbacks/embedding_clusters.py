@@ -17,13 +17,15 @@ from .estimator import drawn_indices, source_images
 from .features import features
 from .functional.clusters import class_means, cluster, shift_distance, silhouette
 from .functional.scores import scored
-from .observer import DeclaredState, undisturbed
+from .observer import undisturbed
 from .observers import PeriodicObserver, compact, images_of
 from .protocols import Adapting, method_of, stream_of
 from .record import save_arrays
 
+AT_ONCE = 100  # images in one pass through the network
 
-class EmbeddingClusters(DeclaredState, PeriodicObserver):
+
+class EmbeddingClusters(PeriodicObserver):
     """Silhouette and shift distance of held-out images while a model adapts (thesis, section 3.3).
 
     The first `held` images of the stream are held out. At each measurement their penultimate features are
@@ -40,7 +42,6 @@ class EmbeddingClusters(DeclaredState, PeriodicObserver):
             "16-class-imagenet": ImageNet's in the 16 categories of Geirhos et al. 2018; None: each class
             is a group.
         keep: steps, multiples of `every`, at which the features go to embeddings.npz as well.
-        at_once: images in one pass through the network.
 
     Raises:
         HoldfastError: if a class has no clean image, or fewer images are held out than there are classes.
@@ -56,10 +57,9 @@ class EmbeddingClusters(DeclaredState, PeriodicObserver):
         images: int = 2000,
         groups: Sequence[int] | Literal["16-class-imagenet"] | None = None,
         keep: Sequence[int] = (),
-        at_once: int = 100,
     ) -> None:
         super().__init__(every)
-        in_range(2, held=held, at_once=at_once)
+        in_range(2, held=held)
         in_range(1, images=images)
         if wrong := [step for step in keep if step % every]:
             raise HoldfastError(f"keep={wrong}: pass steps that are multiples of every={every}.")
@@ -67,7 +67,7 @@ class EmbeddingClusters(DeclaredState, PeriodicObserver):
         if isinstance(groups, str):
             groups = sixteen_groups()
         self.groups = None if groups is None else torch.tensor(list(groups))
-        self.keep, self.at_once = tuple(keep), at_once
+        self.keep = tuple(keep)
         self.means: Tensor | None = None  # [K,D], of the source model
         self.saved: dict[int, Tensor] = {}  # features [n,D] at the steps of `keep`
 
@@ -79,7 +79,7 @@ class EmbeddingClusters(DeclaredState, PeriodicObserver):
                 "EmbeddingClusters out."
             )
         count = min(self.held, stream.images or self.held)
-        batches = [stream.batch(index) for index in torch.arange(count).split(self.at_once)]
+        batches = [stream.batch(index) for index in torch.arange(count).split(AT_ONCE)]
         images = torch.cat([batch.images for batch in batches])
         labels = torch.cat([batch.labels for batch in batches])
         with trainer.precision_plugin.test_step_context():
@@ -126,7 +126,7 @@ class EmbeddingClusters(DeclaredState, PeriodicObserver):
         self, method: Adapting, images: Tensor, device: torch.device
     ) -> tuple[Tensor, Tensor]:
         """Features [n,D] and logits [n,C] of the method's network, on the CPU."""
-        pairs = [features(method.predictor, x.to(device)) for x in images.split(self.at_once)]
+        pairs = [features(method.predictor, x.to(device)) for x in images.split(AT_ONCE)]
         found, logits = (torch.cat(values).float().cpu() for values in zip(*pairs, strict=True))
         return found, logits
 

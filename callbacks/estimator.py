@@ -4,6 +4,7 @@ import math
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -16,7 +17,7 @@ from ..batch import LabelledImages
 from .functional.bands import Band
 from .functional.scores import without_bad
 from .later import Later
-from .observer import DeclaredState, Observer, undisturbed
+from .observer import Observer, undisturbed
 from .protocols import Adapting, method_of, segment_of
 
 
@@ -24,7 +25,7 @@ class NotFinite(ArithmeticError):
     """Not all logits are finite."""
 
 
-class AccuracyEstimator(DeclaredState, Observer, ABC):
+class AccuracyEstimator(Observer, ABC):
     """Estimates the accuracy on each batch before the method adapts to it.
 
     Subclasses override `estimate`; `latest` is the last estimate in [0,1], or None. Estimators that
@@ -63,25 +64,18 @@ class AccuracyEstimator(DeclaredState, Observer, ABC):
         method.check_images(images)
         method.recover()
         self.band = None
-        with undisturbed(images.device):
-            answer = self._answer(method, images)
-        answer = None if answer is None else float(answer)
-        self.not_finite = answer is not None and not math.isfinite(answer)
-        self.latest = None if self.not_finite else answer
-        if self.latest is None:
-            self.band = None
-        return self.latest
-
-    def _answer(self, method: Adapting, images: Tensor) -> Tensor | float | None:
-        """The estimate for the images that are finite; NaN if there are none, or logits are not finite."""
         images = without_bad(images)
+        answer: Tensor | float | None = math.nan
         if self.of_batches and not len(images):
             self.details = {}
-            return math.nan
-        try:
-            return self.estimate(method, images)
-        except NotFinite:
-            return math.nan
+        else:
+            with suppress(NotFinite), undisturbed(images.device):
+                answer = self.estimate(method, images)
+        self.latest = None if answer is None else float(answer)
+        self.not_finite = self.latest is not None and not math.isfinite(self.latest)
+        if self.latest is None or self.not_finite:
+            self.latest = self.band = None
+        return self.latest
 
     def on_test_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, *_: Any
@@ -103,6 +97,11 @@ class AccuracyEstimator(DeclaredState, Observer, ABC):
             if self.later.add(truth, (trainer, self.latest)):
                 self.take_note()
 
+    def columns(self) -> dict[str, float]:
+        ends = {} if self.band is None else dict(zip(("_low", "_high"), self.band, strict=True))
+        estimate = {} if self.latest is None else {"": self.latest, **ends}
+        return {f"{self.name}{end}": v for end, v in estimate.items()} | super().columns()
+
     def take_note(self) -> None:
         """Add the errors of batches whose accuracy was still on the accelerator."""
         for values, (trainer, estimate) in self.later.read():
@@ -110,8 +109,7 @@ class AccuracyEstimator(DeclaredState, Observer, ABC):
             if not math.isnan(accuracy):
                 name = str(segment_of(trainer, number) or number)
                 total, count = self.errors.get(name, (0.0, 0))
-                error = abs(estimate - accuracy)
-                self.errors = {**self.errors, name: (total + error, count + 1)}
+                self.errors = {**self.errors, name: (total + abs(estimate - accuracy), count + 1)}
 
     def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.take_note()

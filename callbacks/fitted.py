@@ -15,7 +15,6 @@ from .estimator import AccuracyEstimator, finite, source_outputs
 from .functional.bands import Band, prediction_band, sampling_band
 from .functional.confidence import (
     fit_isotonic,
-    fit_temperature,
     max_confidence,
     negative_entropy,
     probabilities,
@@ -25,7 +24,6 @@ from .functional.scores import agreement, mano, mean_entropy, nuclear_norm, soft
 from .protocols import Adapting, Streaming
 
 Array = np.ndarray
-MAPS = ("isotonic", "temperature")
 
 
 class SoftmaxScore(AccuracyEstimator):
@@ -39,15 +37,10 @@ class SoftmaxScore(AccuracyEstimator):
 
 
 class Fitted(AccuracyEstimator):
-    """Estimates from the logits of the last `window` batches since a reset, with a fitted model."""
+    """Estimates from the logits of a batch, by a model that is fitted before the first step."""
 
-    STATE: ClassVar[tuple[str, ...]] = ("fitted", "logits")
-
-    def __init__(self, window: int = 1) -> None:
-        in_range(1, window=window)
-        self.window = window
-        self.fitted: Any = None  # plain values and tensors
-        self.logits: list[Tensor] = []
+    STATE: ClassVar[tuple[str, ...]] = ("fitted",)
+    fitted: Any = None  # plain values and tensors
 
     @abstractmethod
     def prepare(self, method: Adapting, images: Tensor) -> Any:
@@ -55,15 +48,12 @@ class Fitted(AccuracyEstimator):
 
     @abstractmethod
     def judge(self, logits: Tensor) -> tuple[float, Band]:
-        """Accuracy in [0,1] and its band, from logits [n,C]."""
+        """Accuracy in [0,1] and its band, from logits [B,C]."""
 
     def estimate(self, method: Adapting, images: Tensor) -> float:
         if self.fitted is None:
             self.fitted = self.prepare(method, images)
-        before = self.logits if method.steps_since_reset else []
-        logits = finite(method.predict(images)).float().cpu()
-        self.logits = [*before, logits][-self.window :]
-        accuracy, self.band = self.judge(torch.cat(self.logits))
+        accuracy, self.band = self.judge(finite(method.predict(images)).float().cpu())
         return accuracy
 
 
@@ -76,21 +66,27 @@ class SourceFitted(Fitted):
     Args:
         source: labelled images that the model was not trained on.
         images: their number; a fixed random sample.
-        window: number of batches that one estimate uses.
     """
 
-    def __init__(self, source: LabelledImages, images: int = 1000, window: int = 1) -> None:
-        super().__init__(window)
+    def __init__(self, source: LabelledImages, images: int = 1000) -> None:
         in_range(1, images=images, source=len(source))
         self.source, self.images = source, min(images, len(source))
 
     @abstractmethod
     def fit(self, logits: Array, labels: Array) -> Any:
-        """Fit what `judge` needs to logits [n,C] and labels [n] of source images."""
+        """Fit what `right` needs to logits [n,C] and labels [n] of source images."""
+
+    @abstractmethod
+    def right(self, logits: Array) -> Array:
+        """The probability [B] that each prediction is right, or their mean as a scalar."""
 
     def prepare(self, method: Adapting, images: Tensor) -> Any:
         logits, labels = source_outputs(method, self.source, self.images, self.name)
         return self.fit(logits.float().numpy(), labels.numpy())
+
+    def judge(self, logits: Tensor) -> tuple[float, Band]:
+        right = self.right(logits.numpy())
+        return float(right.mean()), sampling_band(np.broadcast_to(right, len(logits)))
 
 
 class DoC(SourceFitted):
@@ -103,10 +99,9 @@ class DoC(SourceFitted):
         accuracy = float((logits.argmax(1) == labels).mean())
         return accuracy - float(max_confidence(probabilities(logits)).mean())
 
-    def judge(self, logits: Tensor) -> tuple[float, Band]:
-        found = self.fitted + float(max_confidence(probabilities(logits.numpy())).mean())
-        accuracy = float(np.clip(found, 0, 1))
-        return accuracy, sampling_band(np.full(len(logits), accuracy))
+    def right(self, logits: Array) -> Array:
+        found = self.fitted + float(max_confidence(probabilities(logits)).mean())
+        return np.clip(found, 0, 1)
 
 
 class ATC(SourceFitted):
@@ -119,50 +114,23 @@ class ATC(SourceFitted):
     def fit(self, logits: Array, labels: Array) -> float:
         return threshold(negative_entropy(probabilities(logits)), logits.argmax(1) == labels)
 
-    def judge(self, logits: Tensor) -> tuple[float, Band]:
-        accuracy = float((negative_entropy(probabilities(logits.numpy())) >= self.fitted).mean())
-        return accuracy, sampling_band(np.full(len(logits), accuracy))
+    def right(self, logits: Array) -> Array:
+        return (negative_entropy(probabilities(logits)) >= self.fitted).mean()
 
 
 class CalibratedConfidence(SourceFitted):
     """The mean probability of being right, from calibrated confidence (NannyML's CBPE).
 
-    The map from the largest probability to correctness is fitted to source images; it is biased under some
-    shifts, and if adaptation makes the model over-confident.
-
-    Args:
-        source: see `SourceFitted`.
-        images: see there.
-        window: see there.
-        calibration: "isotonic" regression, or softmax(z / T) with the best "temperature" T.
+    The map from the largest probability to correctness is an isotonic regression on source images; it is
+    biased under some shifts, and if adaptation makes the model over-confident.
     """
 
-    def __init__(
-        self,
-        source: LabelledImages,
-        images: int = 1000,
-        window: int = 1,
-        calibration: str = "isotonic",
-    ) -> None:
-        super().__init__(source, images, window)
-        if calibration not in MAPS:
-            raise HoldfastError(
-                f"calibration={calibration} is unknown. Choose from {', '.join(MAPS)}."
-            )
-        self.calibration = calibration
-
-    def fit(self, logits: Array, labels: Array) -> Any:
-        if self.calibration == "temperature":
-            return fit_temperature(logits, labels)
+    def fit(self, logits: Array, labels: Array) -> list[list[float]]:
         confidence = max_confidence(probabilities(logits))
         return fit_isotonic(confidence, logits.argmax(1) == labels)
 
-    def judge(self, logits: Tensor) -> tuple[float, Band]:
-        if self.calibration == "temperature":
-            right = max_confidence(probabilities(logits.numpy(), self.fitted))
-        else:
-            right = np.interp(max_confidence(probabilities(logits.numpy())), *self.fitted)
-        return float(right.mean()), sampling_band(right)
+    def right(self, logits: Array) -> Array:
+        return np.interp(max_confidence(probabilities(logits)), *self.fitted)
 
 
 # ---- fitted to corruptions of source images -------------------------------------------------------
@@ -180,7 +148,6 @@ class LineFitted(Fitted):
     """
 
     def __init__(self, stream: LightningDataModule, images: int | None = None) -> None:
-        super().__init__()
         in_range(1, images=images)
         if not isinstance(stream, Streaming) or (images is None and stream.images is None):
             raise HoldfastError(
@@ -238,32 +205,7 @@ class Concentration(LineFitted):
 
     Predictions concentrate on few classes as a model collapses (ASR resets by a similar measure, 2026),
     and also on streams that show few classes at a time.
-
-    Args:
-        stream: see `LineFitted`.
-        images: see `LineFitted`.
-        memory: decay of the moving average, in which a batch has weight 1 - `memory`.
-
-    Columns of the record: `entropy` (nats), `change` (against its moving average, nats; negative where
-    predictions concentrate).
     """
-
-    STATE = ("average",)
-
-    def __init__(
-        self, stream: LightningDataModule, images: int | None = None, memory: float = 0.9
-    ) -> None:
-        super().__init__(stream, images)
-        in_range(0, 1, memory=memory)
-        self.memory = memory
-        self.average: float | None = None
 
     def score(self, logits: Tensor) -> float:
         return float(mean_entropy(logits, floor=1e-12)) / math.log(logits.shape[1])
-
-    def judge(self, logits: Tensor) -> tuple[float, Band]:
-        entropy = self.score(logits) * math.log(logits.shape[1])
-        before = entropy if self.average is None else self.average
-        self.average = self.memory * before + (1 - self.memory) * entropy
-        self.details = {"entropy": entropy, "change": entropy - before}
-        return super().judge(logits)

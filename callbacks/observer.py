@@ -1,4 +1,4 @@
-"""What the callbacks of this package share: names, columns of the record, state, and test hooks."""
+"""The base of all that watches a method, and what those share: names, columns, state, test hooks."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,13 +10,27 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 
-class DeclaredState:
-    """The attributes named in `STATE`, by the class and its bases, are its state in checkpoints.
+class Observer(Callback):
+    """Adds values to the record's row of each batch, in columns that begin with its `name`.
 
-    Attributes that a checkpoint of an earlier version lacks stay as they are.
+    Two of one class in a run need different names: `holdfast` names them AETTA, AETTA_2, ... in their
+    order. The attributes named in `STATE`, by the class and its bases, are the state in checkpoints.
     """
 
     STATE: ClassVar[tuple[str, ...]] = ()
+    name: str  # of its columns and state; default: the class's name
+    details: Mapping[str, float] = {}  # by name, of this batch
+
+    def __init_subclass__(cls) -> None:
+        cls.name = cls.__name__
+
+    @property
+    def state_key(self) -> str:
+        return self.name
+
+    def columns(self) -> dict[str, float]:
+        """Its values of this batch, by column of the record."""
+        return {f"{self.name}_{key}": value for key, value in self.details.items()}
 
     def _names(self) -> list[str]:
         return [name for c in type(self).__mro__ for name in vars(c).get("STATE", ())]
@@ -28,15 +42,11 @@ class DeclaredState:
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue from a `state_dict`."""
         for name in self._names():
-            if name in state_dict:
-                setattr(self, name, deepcopy(state_dict[name]))
+            setattr(self, name, deepcopy(state_dict[name]))
 
 
-class InPredictions(Callback):
+class InPredictions(Observer):
     """Runs the test hooks in `Trainer.predict` as well, where the outputs are only the logits [B,C]."""
-
-    def on_predict_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.on_test_start(trainer, pl_module)
 
     def on_predict_batch_start(self, *arguments: Any) -> None:
         self.on_test_batch_start(*arguments)
@@ -47,28 +57,9 @@ class InPredictions(Callback):
         self.on_test_batch_end(trainer, pl_module, {"logits": outputs}, *rest)
 
 
-class Observer(Callback):
-    """Adds values to the record's row of each batch, in columns that begin with its `name`.
-
-    Two of one class in a run need different names: `holdfast` names them AETTA, AETTA_2, ... in their
-    order.
-    """
-
-    details: Mapping[str, float] = {}  # by name, of this batch
-    _name = ""
-
-    @property
-    def name(self) -> str:
-        """The name of its columns and state; default: the class's name."""
-        return self._name or type(self).__name__
-
-    @name.setter
-    def name(self, name: str) -> None:
-        self._name = name
-
-    @property
-    def state_key(self) -> str:
-        return self._name or super().state_key
+def name_of(watcher: object) -> str:
+    """The `name` of an estimator or alarm; its class's if it is none of this package."""
+    return getattr(watcher, "name", type(watcher).__name__)
 
 
 def name_apart(callbacks: Iterable[Callback]) -> None:
@@ -87,8 +78,3 @@ def undisturbed(device: torch.device) -> Iterator[None]:
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices), torch.inference_mode(False), torch.no_grad():
         yield
-
-
-def name_of(watcher: object) -> str:
-    """An estimator's name: its `name`, if it has one, or its class's."""
-    return getattr(watcher, "name", type(watcher).__name__)

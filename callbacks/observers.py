@@ -11,11 +11,11 @@ from torch.special import entr
 
 from .. import HoldfastError, in_range
 from .functional.scores import scored, softmax_score, without_bad
-from .observer import DeclaredState, Observer, undisturbed
+from .observer import Observer, undisturbed
 from .protocols import Adapting, Streaming, method_of
 
 
-class PredictionStatistics(DeclaredState, Observer):
+class PredictionStatistics(Observer):
     """Confidence and spread of the scored predictions of each batch, for the record's row.
 
     `confidence`: mean max softmax at temperature 1 (Lee et al. 2024, fig. 2a). `classes` and `entropy`:
@@ -127,17 +127,14 @@ class HoldOut(PeriodicObserver):
             the run does not reach.
         images: number of held-out images.
         every: steps from one measurement to the next.
-        at_once: images in a batch of predictions.
 
     Raises:
         HoldfastError: if `stream` is not a stream, or is too short.
     """
 
-    def __init__(
-        self, stream: LightningDataModule, images: int = 1000, every: int = 10, at_once: int = 64
-    ) -> None:
+    def __init__(self, stream: LightningDataModule, images: int = 1000, every: int = 10) -> None:
         super().__init__(every)
-        in_range(1, images=images, at_once=at_once)
+        in_range(1, images=images)
         if not isinstance(stream, Streaming):
             raise HoldfastError(f"{type(stream).__name__} is not a stream. Pass HoldOut one.")
         end = stream.start + images
@@ -146,15 +143,11 @@ class HoldOut(PeriodicObserver):
                 f"The held-out stream has {stream.images} images, not {end}. Use fewer, or start "
                 "earlier."
             )
-        self.stream, self.images, self.at_once = stream, images, at_once
+        self.stream, self.images = stream, images
 
-    def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.hold()
-
-    def hold(self) -> None:
-        """Generate the held-out images."""
+    def on_test_start(self, *_: Any) -> None:
         first = self.stream.start
-        index = torch.arange(first, first + self.images).split(self.at_once)
+        index = torch.arange(first, first + self.images).split(64)
         batches = [self.stream.batch(positions) for positions in index]
         self._held = [(compact(batch.images.cpu()), batch.labels) for batch in batches]
 

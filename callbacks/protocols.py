@@ -6,46 +6,28 @@ from typing import Any, Protocol, cast, runtime_checkable
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
 from .. import HoldfastError
 
 
-@runtime_checkable
 class Adapting(Protocol):
-    """A test-time adaptation method; `methods.TTAMethod` documents its members."""
+    """What estimators and recoveries need of a method; `methods.TTAMethod` documents its members.
 
-    backbone: nn.Module
-    source_hash: str
-    skipped_layers: Sequence[str]
-    optimizer: Optimizer | None
-    recovery: Any
-    seed: int
+    Further members, which records, checkpoints and single estimators read, are untyped.
+    """
+
     step_count: int
     steps_since_reset: int
-    reset_count: int
     trace: dict[str, Any]
-    state: dict[str, Any]
-    chosen: dict[str, Any]
-    last_step: tuple[Tensor, Tensor] | None
 
     @property
     def predictor(self) -> nn.Module: ...
-    @property
-    def never_updated(self) -> bool: ...
-    def stages(self) -> list[str]: ...
-    def adapt(self, images: Tensor) -> Tensor: ...
-    def check_images(self, images: Any) -> None: ...
     def predict(self, images: Tensor) -> Tensor: ...
-    def predict_by(self, network: nn.Module, images: Tensor) -> Tensor: ...
     def source_logits(self, images: Tensor) -> Tensor: ...
-    def recover(self) -> None: ...
-    def give_way(self, other: Any) -> None: ...
-    def reset(self, keep_memory: bool = ..., weights: Iterable[Tensor] | None = ...) -> None: ...
     def parameters_with_source(self) -> Iterator[tuple[Tensor, Tensor]]: ...
     def generator(self, purpose: str) -> torch.Generator: ...
-    def state_dict(self) -> dict[str, Any]: ...
-    def load_state_dict(self, state_dict: dict[str, Any]) -> Any: ...
+    def reset(self, keep_memory: bool = ..., weights: Iterable[Tensor] | None = ...) -> None: ...
+    def __getattr__(self, name: str) -> Any: ...
 
 
 class Piece(Protocol):
@@ -86,14 +68,18 @@ class Raising(Protocol):
     def restart(self) -> None: ...
 
 
+def adapts(method: object) -> bool:
+    """Whether it is a method that adapts; `isinstance` would be too slow for every batch."""
+    return hasattr(method, "recover")
+
+
 def method_of(module: LightningModule) -> Adapting:
     """The module that a Trainer tests, typed as a method that adapts.
 
     Raises:
         HoldfastError: if it is not such a method.
     """
-    # One member only: isinstance, which checks all, is too slow for every batch.
-    if not hasattr(module, "recover"):
+    if not adapts(module):
         raise HoldfastError(
             f"{type(module).__name__} does not adapt. Pass the Trainer a TTAMethod, such as "
             "Source, or leave out Holdfast's callbacks."

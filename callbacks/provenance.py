@@ -17,7 +17,6 @@ from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.utilities.combined_loader import CombinedLoader
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import nn
-from torch.optim import Optimizer
 
 from .. import HoldfastError
 from ..files import jsonable, read_json, write_json
@@ -53,14 +52,13 @@ def provenance(trainer: Trainer, module: LightningModule) -> dict[str, Any]:
 def identity(trainer: Trainer, method: Adapting) -> dict[str, Any]:
     """The identity of a run: method, weights, stream, resets, estimators, seed and precision."""
     stream, attached = stream_of(trainer), callbacks_of(trainer)
-    recoveries = [c for c in (method.recovery, *attached) if isinstance(c, Recovery)]
-    estimators = [c for c in attached if isinstance(c, AccuracyEstimator)]
     pixels = {"stream": data_name(trainer)} if stream is None else stream.identity
     return jsonable(
         {
-            **method_identity(method),
-            "resets": [recovery_settings(recovery) for recovery in recoveries],
-            "estimators": {c.name: arguments(c) for c in estimators},
+            **method_identity(method, *(c for c in attached if isinstance(c, Recovery))),
+            "estimators": {
+                c.name: arguments(c) for c in attached if isinstance(c, AccuracyEstimator)
+            },
             **pixels,
             "stream_id": digest(pixels),
             "batch_size": None if stream is None else stream.batch_size,
@@ -70,42 +68,32 @@ def identity(trainer: Trainer, method: Adapting) -> dict[str, Any]:
     )
 
 
-def check_same_run(found: dict[str, Any] | None, trainer: Trainer, method: Adapting) -> None:
-    """Raise HoldfastError, with the first difference, if a checkpoint has another `identity`."""
-    if found is None:
-        raise HoldfastError(
-            "No StreamCheckpoint wrote this checkpoint, so no run can resume from it. Choose "
-            "another."
-        )
-    for key, value in identity(trainer, method).items():
-        if found.get(key) != value:
-            raise HoldfastError(
-                f"The checkpoint belongs to another run, whose {key} is {found.get(key)}, not "
-                f"{value}. Use the settings of that run, or start a new run in another folder."
-            )
-
-
-def method_identity(method: Adapting) -> dict[str, Any]:
-    """Method, weights and optimizer, with their settings."""
+def method_identity(method: Adapting, *attached: Recovery) -> dict[str, Any]:
+    """Method, weights, optimizer and resets, with their settings: {"class": "SGD", "lr": 0.001, ...}."""
+    resets = [r for r in (method.recovery, *attached) if isinstance(r, Recovery)]
+    optimizer = method.optimizer
     return {
         "method": type(method).__name__,
         "arguments": arguments(method),
         "backbone": type(method.backbone).__name__,
         "weights": method.source_hash,
-        "optimizer": optimizer_settings(method.optimizer),
+        "optimizer": optimizer and {"class": type(optimizer).__name__, **optimizer.defaults},
+        "resets": [{"class": type(reset).__name__, **arguments(reset)} for reset in resets],
     }
 
 
-def optimizer_settings(optimizer: Optimizer | None) -> dict[str, Any] | None:
-    """The class and settings of the optimizer: {"class": "SGD", "lr": 0.001, ...}."""
-    if optimizer is None:
-        return None
-    return {"class": type(optimizer).__name__, **optimizer.defaults}
+def check_same(found: dict[str, Any], own: dict[str, Any], what: str, remedy: str) -> None:
+    """Raise HoldfastError, with the first difference, if a stored identity is not the own one.
 
-
-def recovery_settings(recovery: Recovery) -> dict[str, Any]:
-    """Class and arguments: {"class": "PeriodicReset", "every": 1000}."""
-    return {"class": type(recovery).__name__, **arguments(recovery)}
+    >>> check_same({"weights": "a"}, {"weights": "b"}, "state belongs to another run", "Use its weights.")
+    Traceback (most recent call last):
+    holdfast.HoldfastError: The state belongs to another run, whose weights is a, not b. Use its weights.
+    """
+    for key, value in own.items():
+        if found.get(key) != value:
+            raise HoldfastError(
+                f"The {what}, whose {key} is {found.get(key)}, not {value}. {remedy}"
+            )
 
 
 def normalisation(network: nn.Module) -> dict[str, list[float]] | None:
@@ -174,7 +162,7 @@ def now_on(folder: Path, trainer: Trainer, step: int, images: int) -> None:
 
 def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     """What differs between two environments, in words: "threads 2, not 1"."""
-    one, other = ({**without(entry, "versions"), **entry["versions"]} for entry in (before, after))
+    one, other = ({**entry, **entry["versions"], "versions": None} for entry in (before, after))
     return [f"{key} {new}, not {one.get(key)}" for key, new in other.items() if new != one.get(key)]
 
 

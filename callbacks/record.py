@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -16,15 +17,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 
 from .. import HoldfastError
 from ..files import read_json, whole_file, write_json
-from ..run_folder import (
-    CELL,
-    PROVENANCE,
-    ROWS,
-    SUMMARY,
-    images_used,
-    read_rows,
-    remove_run,
-)
+from ..run_folder import CELL, PROVENANCE, ROWS, SUMMARY, images_used, read_rows, remove_run
 from .estimator import AccuracyEstimator
 from .later import Later
 from .observer import Observer
@@ -59,29 +52,29 @@ class RunRecord(Callback):
 
     def __init__(self, folder: str | Path, every: int = 25, overwrite: bool = False) -> None:
         self.folder, self.every, self.overwrite = Path(folder), every, overwrite
-        self.images = self._resets = 0
+        self.images = self.resets = 0
+        self.seconds = self.waited = 0.0
+        self.window: list[dict[str, float]] = []  # values since the last point of the curves
+        self.bytes: int | None = None  # of the rows that the checkpoint knows
         self._chosen: dict[str, Any] = {}  # by the method, for arguments that are None
-        self._window: list[dict[str, float]] = []
         self._later = Later()
         self._file: FileIO | None = None
         self._loggers: list[Logger] = []
-        self._bytes: int | None = None  # of the rows that a checkpoint knows
-        self._seconds = self._waited = 0.0
 
     # ---- begin, or continue ---------------------------------------------------------------------
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if not trainer.is_global_zero:
             return
-        seen = None
-        if self._bytes is None:
+        purge = None  # the first point of the curves to discard
+        if self.bytes is None:
             self._begin(trainer, pl_module)
         else:
-            self._go_on(self._bytes, trainer, pl_module)
-            seen = self.images
-        self._loggers = [*trainer.loggers, *events_in(self.folder, trainer.loggers, seen)]
+            self._go_on(self.bytes, trainer, pl_module)
+            purge = self.images + 1
+        self._loggers = [*trainer.loggers, *events_in(self.folder, trainer.loggers, purge)]
         self._ended = time.perf_counter()
-        self._start = self._ended - self._seconds
+        self._start = self._ended - self.seconds
 
     def _begin(self, trainer: Trainer, module: LightningModule) -> None:
         if (self.folder / ROWS).exists():
@@ -116,7 +109,7 @@ class RunRecord(Callback):
 
     def on_test_batch_start(self, *_: Any) -> None:
         if self._file is not None:
-            self._waited += time.perf_counter() - self._ended
+            self.waited += time.perf_counter() - self._ended
 
     def on_test_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
@@ -128,55 +121,57 @@ class RunRecord(Callback):
             self._chosen, path = dict(method.chosen), self.folder / PROVENANCE
             write_json(path, read_json(path) | {"chosen": self._chosen})
         self.images += len(batch.labels)
-        known = {
+        watching = [c for c in callbacks_of(trainer) if isinstance(c, Observer)]
+        estimates = [c for c in watching if isinstance(c, AccuracyEstimator) and c.of_batches]
+        row = {
             "step": method.step_count - 1,
             "images": self.images,
-            "reset": float(method.reset_count - self._resets),
+            "columns": {k: value for c in watching for k, value in c.columns().items()},
+            "estimates": {c.name: c.latest for c in estimates if c.latest is not None},
+            "reset": float(method.reset_count - self.resets),
             "seconds": round(time.perf_counter() - self._start, 3),
-            "waited": round(self._waited, 3),
+            "waited": round(self.waited, 3),
         }
-        self._resets = method.reset_count
+        self.resets = method.reset_count
         scalars = {"segment": batch.segment[0], "accuracy": outputs["accuracy"], **method.trace}
-        if self._later.add(scalars, (trainer, known, watched(trainer))):
+        if self._later.add(scalars, (trainer, row)):
             self._write_waiting()
         self._ended = time.perf_counter()
 
     def _write_waiting(self) -> None:
         """Write the rows of steps whose numbers were still on the accelerator."""
-        for values, (trainer, known, (found, errors)) in self._later.read():
+        assert self._file is not None
+        for values, (trainer, row) in self._later.read():
             number, truth = int(values.pop("segment")), values.pop("accuracy")
-            segment = segment_of(trainer, number)
-            values = ({} if math.isnan(truth) else {"accuracy": truth}) | values
-            for name, value in found.items():
-                values[name] = value
-                if name in errors and not math.isnan(truth):
-                    values[f"{name}_error"] = abs(value - truth)
-            values["reset"] = known["reset"]
+            segment, estimates = segment_of(trainer, number), row.pop("estimates")
+            values |= row.pop("columns")
+            if not math.isnan(truth):
+                errors = {f"{name}_error": abs(own - truth) for name, own in estimates.items()}
+                values = {"accuracy": truth, **values, **errors}
+            values["reset"] = row.pop("reset")
             row = {
-                "step": known["step"],
-                "images": known["images"],
+                "step": row.pop("step"),
+                "images": row.pop("images"),
                 "segment": number,
                 "corruptions": None if segment is None else list(segment.corruptions),
                 **values,
-                "seconds": known["seconds"],
-                "waited": known["waited"],
+                **row,
             }
-            assert self._file is not None
             self._file.write(json.dumps(finite(row), allow_nan=False).encode() + b"\n")
-            self._window.append({k: value for k, value in values.items() if math.isfinite(value)})
-            if len(self._window) >= self.every:
-                self._draw(known["images"])
+            self.window.append({k: value for k, value in values.items() if math.isfinite(value)})
+            if len(self.window) >= self.every:
+                self._draw(row["images"])
 
     def _draw(self, images: int) -> None:
         """One point of each curve: the mean of its values since the last point."""
-        curves: dict[str, list[float]] = {}
-        for values in self._window:
-            for name, value in values.items():
-                curves.setdefault(name, []).append(value)
-        means = {f"stream/{name}": sum(v) / len(v) for name, v in curves.items()}
+        names = {name: None for values in self.window for name in values}
+        means = {
+            f"stream/{name}": fmean(values[name] for values in self.window if name in values)
+            for name in names
+        }
         for logger in self._loggers:
             logger.log_metrics(means, step=images)
-        self._window.clear()
+        self.window = []
 
     # ---- end, and checkpoints -------------------------------------------------------------------
 
@@ -184,7 +179,7 @@ class RunRecord(Callback):
         if self._file is None:
             return
         self._write_waiting()
-        if self._window:
+        if self.window:
             self._draw(self.images)
         # The summary must not be ahead of the rows on disk.
         self._secure()
@@ -222,32 +217,22 @@ class RunRecord(Callback):
             return
         # The checkpoint must not be ahead of the rows on disk.
         self._secure()
+        names = ("images", "resets", "every", "waited", "window")
         checkpoint["callbacks"][self.state_key] = {
+            **{name: getattr(self, name) for name in names},
             "bytes": self._file.tell(),
             "seconds": time.perf_counter() - self._start,
-            "waited": self._waited,
-            "images": self.images,
-            "resets": self._resets,
-            "every": self.every,
-            "window": self._window,
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self._bytes, self._seconds = state_dict["bytes"], state_dict["seconds"]
-        self._waited = state_dict["waited"]
-        self.images, self._resets = state_dict["images"], state_dict["resets"]
-        self.every, self._window = state_dict["every"], list(state_dict["window"])
+        vars(self).update(state_dict)
 
 
-def events_in(folder: Path, loggers: Iterable[Logger], seen: int | None) -> list[Logger]:
-    """A logger of TensorBoard events in a run's folder, unless one of the loggers writes there already.
-
-    seen: images before a resumed run; points after them are discarded.
-    """
+def events_in(folder: Path, loggers: Iterable[Logger], purge: int | None) -> list[Logger]:
+    """A logger of TensorBoard events in a run's folder, unless one of the loggers writes there already."""
     own = (Path(lg.log_dir).resolve() for lg in loggers if isinstance(lg, TensorBoardLogger))
     if any(place.is_relative_to(folder.resolve()) for place in own):
         return []
-    purge = None if seen is None else seen + 1
     return [TensorBoardLogger(folder, name="", version="", purge_step=purge)]
 
 
@@ -271,20 +256,3 @@ def save_arrays(trainer: Trainer, name: str, **arrays: Any) -> None:
         if isinstance(record, RunRecord) and trainer.is_global_zero:
             with whole_file(record.folder / name) as partial, partial.open("wb") as file:
                 np.savez_compressed(file, **arrays)
-
-
-def watched(trainer: Trainer) -> tuple[dict[str, float], set[str]]:
-    """The callbacks' values for this batch, and the names of those that estimate its accuracy."""
-    values: dict[str, float] = {}
-    of_batches = set()
-    for callback in callbacks_of(trainer):
-        if isinstance(callback, AccuracyEstimator) and callback.latest is not None:
-            name = callback.name
-            values[name] = callback.latest
-            if callback.of_batches:
-                of_batches.add(name)
-            if callback.band is not None:
-                values |= {f"{name}_low": callback.band[0], f"{name}_high": callback.band[1]}
-        if isinstance(callback, Observer):
-            values |= {f"{callback.name}_{key}": value for key, value in callback.details.items()}
-    return values, of_batches

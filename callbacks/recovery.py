@@ -7,11 +7,11 @@ from typing import Any
 
 from lightning.pytorch import LightningModule, Trainer
 
-from .observer import DeclaredState, InPredictions
+from .observer import InPredictions
 from .protocols import Adapting, callbacks_of, method_of
 
 
-class Recovery(DeclaredState, InPredictions, ABC):
+class Recovery(InPredictions, ABC):
     """Returns the whole model to its source before a step (`Reset`), or a part of it after a step
     (`Restore`).
 

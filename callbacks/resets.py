@@ -9,6 +9,7 @@ from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor
 
 from .. import HoldfastError, in_range
+from ..alarms import Drop
 from .alarm import Alarm, only
 from .observer import name_of
 from .protocols import Adapting, Estimating, Raising
@@ -185,7 +186,7 @@ class AccuracyReset(AlarmReset):
         floor: float = 0.2,
         keep_memory: bool = False,
     ) -> None:
-        self.raised = Alarm(estimator, "drop", window, margin, floor)
+        self.raised = Alarm(estimator, Drop(window, margin, floor))
         self.raised.name = type(self).__name__
         super().__init__(self.raised, keep_memory)
         self.estimator = self.raised.estimator

@@ -1,6 +1,6 @@
 """RiskMonitor: an alarm when the share of errors exceeds the source's, with a bounded error rate."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from .estimator import source_outputs
 from .functional.confidence import max_confidence, probabilities
 from .functional.scores import finite_images
 from .functional.sequences import Bets, Running, betted, exact_upper, exceeds, lower_bound, noted
-from .observer import DeclaredState, undisturbed
+from .observer import undisturbed
 from .protocols import Adapting
 
 Array = np.ndarray
@@ -43,7 +43,6 @@ class Reference:
     threshold: float
     doubtful: int
     at_fault: int | None  # doubtful or wrong; None without labels
-    wrong: int | None
     largest_class: int  # predicted to be of the most frequent class
     classes: int
 
@@ -76,13 +75,12 @@ class Reference:
         fit, rest = confidence[:half], confidence[half:]
         share = 1 - (fit.mean() if correct is None else correct[:half].mean())
         threshold = float(np.sort(fit)[max(1, round(share * half)) - 1])
-        wrong = None if correct is None else ~correct[half:]
+        doubtful = rest <= threshold
         return cls(
             images=len(rest),
             threshold=threshold,
-            doubtful=int((rest <= threshold).sum()),
-            at_fault=None if wrong is None else int((wrong | (rest <= threshold)).sum()),
-            wrong=None if wrong is None else int(wrong.sum()),
+            doubtful=int(doubtful.sum()),
+            at_fault=None if correct is None else int((~correct[half:] | doubtful).sum()),
             largest_class=int(np.bincount(classes[half:]).max()),
             classes=number,
         )
@@ -114,19 +112,14 @@ class Reference:
         """
         content = read_json(Path(path))
         try:
-            return cls.read(content)
-        except (KeyError, TypeError):
+            return cls(**content)
+        except TypeError:
             raise HoldfastError(
                 f"{path} does not contain a reference. Pass a file that Reference.save has written."
             ) from None
 
-    @classmethod
-    def read(cls, content: dict[str, Any]) -> "Reference":
-        """From a checkpoint or a file; further entries, of earlier versions, are ignored."""
-        return cls(**{name: content[name] for name in cls.__dataclass_fields__})
 
-
-class RiskMonitor(DeclaredState, Alarming):
+class RiskMonitor(Alarming):
     """Raises an alarm when a share of errors, estimated without labels, exceeds the source's
     (Schirmer et al. 2025).
 
@@ -154,7 +147,7 @@ class RiskMonitor(DeclaredState, Alarming):
     Columns of the record: `alarm` (1 or 0), `share` (mean so far), `low` (its lower bound), `limit`.
     """
 
-    STATE = ("alarm", "steps", "threshold", "begun", "shares")
+    STATE = ("alarm", "steps", "begun", "shares")
     bets: Bets | None
 
     def __init__(
@@ -184,7 +177,6 @@ class RiskMonitor(DeclaredState, Alarming):
         self._found = reference
         self.start, self.proxy, self.rule, self.unit = start, proxy, rule, unit
         self.epsilon, self.refit = epsilon, refit
-        self.threshold: float | None = None  # of the adapted model, where it is fitted again
         self.begun: list[tuple[Tensor, Tensor]] = []  # confidences and classes of the start
         self.shares: Tensor | None = None  # of the classes, [C], as an average over batches
         self.restart()
@@ -194,21 +186,19 @@ class RiskMonitor(DeclaredState, Alarming):
         super().restart()
         self.running, self.bets, self.steps = Running(), None, 0
 
-    # ---- the reference --------------------------------------------------------------------------
-
-    def prepare(self, method: Adapting) -> None:
-        """Fit the reference to the method's outputs on the source images, before its first step."""
-        if self._found is None and self.source is not None:
-            self._found = self.fit(method, self.source)
-
-    def fit(self, method: Adapting, source: LabelledImages) -> Reference:
-        """The reference from the method's current outputs on the source images."""
-        with undisturbed(next(method.predictor.parameters()).device):
-            found = source_outputs(method, source, self.images, self.name)
-        return Reference.fit(*(part.numpy() for part in found))
+    def before_step(self, method: Adapting) -> None:
+        """Fit the reference to the method's outputs on the source images, before its first step, or the
+        threshold again if that is due."""
+        super().before_step(method)
+        due = self.refit and self.steps and self.steps % self.refit == 0
+        if self.source is not None and (self._found is None or due):
+            with undisturbed(next(method.predictor.parameters()).device):
+                found = source_outputs(method, self.source, self.images, self.name)
+            own = Reference.fit(*(part.numpy() for part in found))
+            self._found = replace(self._found or own, threshold=own.threshold)
 
     def fitted(self) -> Reference:
-        """The reference.
+        """The reference, with the threshold that was fitted last.
 
         Raises:
             HoldfastError: if there is none.
@@ -225,15 +215,6 @@ class RiskMonitor(DeclaredState, Alarming):
         """The share above which there is an alarm."""
         return min(1.0, self.fitted().limit(self.proxy, self.alpha / 2) + self.epsilon)
 
-    # ---- batch by batch -------------------------------------------------------------------------
-
-    def before_step(self, method: Adapting) -> None:
-        """Fit the reference, or the threshold again if that is due."""
-        super().before_step(method)
-        self.prepare(method)
-        if self.refit and self.steps and self.steps % self.refit == 0 and self.source is not None:
-            self.threshold = self.fit(method, self.source).threshold
-
     def judge(self, logits: Tensor) -> None:
         logits = logits.detach()[finite_images(logits)].float()
         if not len(logits):
@@ -246,8 +227,7 @@ class RiskMonitor(DeclaredState, Alarming):
         before, counts = self.shares, torch.bincount(classes, minlength=number) / len(classes)
         self.shares = counts if before is None else torch.lerp(counts, before, MEMORY)
         if self.proxy == "confidence":
-            limit = self.fitted().threshold if self.threshold is None else self.threshold
-            self._count(confidence <= limit)
+            self._count(confidence <= self.fitted().threshold)
         elif before is not None:
             self._count(classes == before.argmax())
 
@@ -276,13 +256,17 @@ class RiskMonitor(DeclaredState, Alarming):
         self.details = {"alarm": float(self.alarm), "share": share, "low": low, "limit": limit}
 
     def state_dict(self) -> dict[str, Any]:
-        reference, bets = self._found and asdict(self._found), self.bets and self.bets.as_json()
-        own = {"reference": reference, "running": list(self.running), "bets": bets}
-        return {**super().state_dict(), **own}
+        own: dict[str, Any] = {"reference": self._found and asdict(self._found), "bets": None}
+        if self.bets is not None:
+            level, n, wealth, highest = self.bets
+            own["bets"] = float(level), n, torch.from_numpy(wealth), float(highest)
+        return {**super().state_dict(), **own, "running": tuple(self.running)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         super().load_state_dict(state_dict)
         if state_dict["reference"] is not None:
-            self._found = Reference.read(state_dict["reference"])
-        self.running = Running(*state_dict["running"])
-        self.bets = state_dict["bets"] and Bets.read(state_dict["bets"])
+            self._found = Reference(**state_dict["reference"])
+        self.running, self.bets = Running(*state_dict["running"]), None
+        if state_dict["bets"] is not None:
+            level, n, wealth, highest = state_dict["bets"]
+            self.bets = Bets(level, n, wealth.numpy(), highest)

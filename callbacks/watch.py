@@ -11,7 +11,7 @@ from .alarm import Alarming
 from .estimator import AccuracyEstimator
 from .observer import name_apart
 from .protocols import Adapting
-from .provenance import method_identity, recovery_settings
+from .provenance import check_same, method_identity
 from .recovery import Recovery, arguments
 
 
@@ -78,25 +78,17 @@ class Watch:
     @property
     def identity(self) -> dict[str, Any]:
         """The identity of a state: method, weights, optimizer, resets, estimators and their settings."""
-        resets = [r for r in (self.method.recovery, self.reset) if r is not None]
-        return jsonable(
-            {
-                **method_identity(self.method),
-                "resets": [recovery_settings(reset) for reset in resets],
-                "estimators": [{"name": e.name, **arguments(e)} for e in self.estimators],
-                "monitors": [{"name": m.name, **arguments(m)} for m in self.monitors],
-            }
-        )
+        own = [self.reset] if self.reset is not None else []
+        watching = {"estimators": self.estimators, "monitors": self.monitors}
+        named = {
+            group: [{"name": c.name, **arguments(c)} for c in callbacks]
+            for group, callbacks in watching.items()
+        }
+        return jsonable({**method_identity(self.method, *own), **named})
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that the next steps depend on, for `torch.save`; loads with `weights_only=True`."""
-        return {
-            "identity": self.identity,
-            "method": self.method.state_dict(),
-            "estimators": [estimator.state_dict() for estimator in self.estimators],
-            "reset": None if self.reset is None else self.reset.state_dict(),
-            "monitors": [monitor.state_dict() for monitor in self.monitors],
-        }
+        return {"identity": self.identity, "states": [part.state_dict() for part in self._parts()]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a `state_dict`, with the same bits.
@@ -105,21 +97,17 @@ class Watch:
             HoldfastError: if it is not such a state, or belongs to another method, backbone, estimator or
                 reset, or to other settings of them; nothing has changed then.
         """
-        found = state.get("identity") if isinstance(state, dict) else None
-        if not isinstance(found, dict):
+        if not isinstance(state, dict) or "states" not in state:
             raise HoldfastError(
                 "The state does not come from this version's Watch.state_dict(). Pass one that does, or "
                 "start without it."
             )
-        for key, own in self.identity.items():
-            if found.get(key) != own:
-                raise HoldfastError(
-                    f"The state belongs to another Watch, whose {key} is {found.get(key)}, not {own}. "
-                    "Make this Watch with the arguments of the saved one."
-                )
-        self.method.load_state_dict(state["method"])
-        watching = (*self.estimators, *self.monitors)
-        for one, saved in zip(watching, state["estimators"] + state["monitors"], strict=True):
-            one.load_state_dict(saved)
-        if self.reset is not None:
-            self.reset.load_state_dict(state["reset"])
+        remedy = "Make this Watch with the arguments of the saved one."
+        check_same(state["identity"], self.identity, "state belongs to another Watch", remedy)
+        for part, saved in zip(self._parts(), state["states"], strict=True):
+            part.load_state_dict(saved)
+
+    def _parts(self) -> list[Any]:
+        """All that has a state."""
+        own = [] if self.reset is None else [self.reset]
+        return [self.method, *self.estimators, *self.monitors, *own]

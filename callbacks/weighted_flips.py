@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, fields
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,20 +18,6 @@ from .observer import undisturbed
 from .observers import compact, images_of
 from .protocols import Adapting, method_of
 from .record import save_arrays
-
-
-@dataclass
-class Measurement:
-    """A measurement under way: the held-out images, and what was predicted of them so far."""
-
-    # Batches of images [B,3,H,W], as bytes where that is lossless.
-    kept: list[Tensor] = field(default_factory=list)
-    # The weights before the first step, until all images are there.
-    source_weights: list[Tensor] | None = None
-    # Probabilities [n,C] before the first step.
-    source_probs: Tensor | None = None
-    # Classes [n] predicted at the steps of `also`.
-    passing: dict[int, Tensor] = field(default_factory=dict)
 
 
 class WeightedFlips(AccuracyEstimator):
@@ -59,7 +43,10 @@ class WeightedFlips(AccuracyEstimator):
     """
 
     of_batches = False
-    STATE = ("predictions", "confidence", "logged")
+    STATE = (
+        *("kept", "source_weights", "source_probs", "passing"),
+        *("predictions", "confidence", "logged"),
+    )
 
     def __init__(
         self,
@@ -81,12 +68,22 @@ class WeightedFlips(AccuracyEstimator):
         self.wanted = max(held, data or 0)  # images to store
         self.any_backbone, self.at_once, self.also = any_backbone, at_once, tuple(also)
         self.details: dict[str, float] = {}
-        self.measuring = Measurement()
+        self.begin()
         # Of the last measurement: classes [n] predicted at step 0, at those of `also`, and at `stop`; the
         # largest probabilities [n] at step 0; and what is logged, by the end of its name.
         self.predictions: dict[int, Tensor] = {}
         self.confidence = torch.empty(0)
         self.logged: dict[str, float] = {}
+
+    def begin(self, source_weights: list[Tensor] | None = None) -> None:
+        """Begin a measurement, with the weights, of any shape, before the first step."""
+        # Batches of held-out images [B,3,H,W], as bytes where that is lossless.
+        self.kept: list[Tensor] = []
+        # None once all images are there, and predicted with these weights.
+        self.source_weights = source_weights
+        # Probabilities [n,C] before the first step, and classes [n] at the steps of `also`.
+        self.source_probs: Tensor | None = None
+        self.passing: dict[int, Tensor] = {}
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         self.check(method_of(pl_module))
@@ -118,42 +115,40 @@ class WeightedFlips(AccuracyEstimator):
         step = method.steps_since_reset
         if step == 0:
             self.check(method)
-            initial = [tensor.detach().clone() for tensor in weights(method.predictor)]
-            self.measuring = Measurement(source_weights=initial)
-        own = self.measuring
-        if own.source_weights is not None:
-            own.kept.append(compact(images.cpu()))
-            if sum(map(len, own.kept)) >= self.wanted:
+            self.begin([tensor.detach().clone() for tensor in weights(method.predictor)])
+        if self.source_weights is not None:
+            self.kept.append(compact(images.cpu()))
+            if sum(map(len, self.kept)) >= self.wanted:
                 self.predict_at_source(method, images.device)
                 if self.data is not None:
                     return self.adapt_to_limited_data(method, images)
-        if own.source_probs is not None and step in self.also:
-            own.passing[step] = self.probabilities(method, images.device).argmax(1)
+        if self.source_probs is not None and step in self.also:
+            self.passing[step] = self.probabilities(method, images.device).argmax(1)
         return None
 
     def measure_at_stop(self, method: Adapting, device: torch.device) -> float | None:
         """The estimate if exactly `stop` steps have passed since the first image was stored."""
-        own = self.measuring
-        if self.data is not None or method.steps_since_reset != self.stop or not own.kept:
+        if self.data is not None or method.steps_since_reset != self.stop or not self.kept:
             return None
         try:
-            if own.source_weights is not None:  # fewer steps than are needed to see all images
+            if self.source_weights is not None:  # fewer steps than are needed to see all images
                 self.predict_at_source(method, device)
-            return None if own.source_probs is None else self.measure(method, device)
+            return self.measure(method, device)
         except NotFinite:
             return None
 
     def predict_at_source(self, method: Adapting, device: torch.device) -> None:
         """Predict the held-out images with the initial weights."""
-        source, self.measuring.source_weights = self.measuring.source_weights, None
+        source, self.source_weights = self.source_weights, None
         assert source is not None
         with exchanged(weights(method.predictor), source):
-            self.measuring.source_probs = self.probabilities(method, device)
+            self.source_probs = self.probabilities(method, device)
 
     def measure(self, method: Adapting, device: torch.device) -> float | None:
         """Predict the held-out images with the current weights, count the flips, and apply f."""
-        assert self.measuring.source_probs is not None
-        self.confidence, before = self.measuring.source_probs.max(1)
+        if self.source_probs is None:  # they were not finite
+            return None
+        self.confidence, before = self.source_probs.max(1)
         after = self.probabilities(method, device).argmax(1)
         arrays = before.numpy(), after.numpy(), self.confidence.numpy()
         counts = {weighted: flips(*arrays, weighted=weighted) for weighted in (True, False)}
@@ -165,13 +160,13 @@ class WeightedFlips(AccuracyEstimator):
         if self.f is not None and any(True for _ in method.parameters_with_source()):
             self.logged[""] = answer = self.f(counts[self.f.weighted])
             self.band = self.f.band(counts[self.f.weighted])
-        self.predictions = {0: before, **self.measuring.passing, self.stop: after}
-        self.measuring = Measurement()
+        self.predictions = {0: before, **self.passing, self.stop: after}
+        self.begin()
         return answer
 
     def probabilities(self, method: Adapting, device: torch.device) -> Tensor:
         """The method's probabilities [n,C] for the held-out images, in groups of `at_once`."""
-        held = torch.cat(self.measuring.kept)[: self.held]
+        held = torch.cat(self.kept)[: self.held]
         count = len(held) // self.at_once * self.at_once or len(held)
         groups = held[:count].split(self.at_once)
         logits = [method.predict(images_of(group).to(device)).cpu() for group in groups]
@@ -179,7 +174,7 @@ class WeightedFlips(AccuracyEstimator):
 
     def adapt_to_limited_data(self, method: Adapting, images: Tensor) -> float | None:
         """Adapt to stored images [N,3,H,W] from the source, count the flips, and restore the model."""
-        data, state = torch.cat(self.measuring.kept)[: self.data], deepcopy(method.state_dict())
+        data, state = torch.cat(self.kept)[: self.data], deepcopy(method.state_dict())
         trace, random = method.trace, torch.Generator().manual_seed(0)
         size = min(len(images), len(data))
         if method.steps_since_reset > 0:
@@ -191,7 +186,7 @@ class WeightedFlips(AccuracyEstimator):
                 if position == 0:
                     order = torch.randperm(len(data), generator=random)
                 batch = data[order[position * size : position * size + size]]
-                method.adapt(images_of(batch).to(images.device))
+                method.adapt(images_of(batch).to(images))
             return self.measure(method, images.device)
         finally:
             method.load_state_dict(state)
@@ -216,14 +211,6 @@ class WeightedFlips(AccuracyEstimator):
         )
         for name, value in self.logged.items():
             pl_module.log(f"WeightedFlips{name}", value)
-
-    def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), **vars(self.measuring)}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        super().load_state_dict(state_dict)
-        own = {field.name: deepcopy(state_dict[field.name]) for field in fields(Measurement)}
-        self.measuring = Measurement(**own)
 
 
 def num_parameters(method: Adapting) -> int:

@@ -10,6 +10,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from . import in_range
+
 Array = np.ndarray
 State = tuple[Any, ...]  # of plain values; () at the beginning
 WINDOW = 20  # batches that are averaged, and for which a collapse must last
@@ -31,6 +33,11 @@ class Rule(ABC):
     """Turns a state and a batch into the next state, and whether there is an alarm after the batch."""
 
     needs_source: ClassVar[bool] = False  # whether it needs `Seen.source`
+
+    def __post_init__(self) -> None:
+        settings = vars(self)
+        in_range(1, window=settings.get("window"))
+        in_range(0, 1, margin=settings.get("margin"), floor=settings.get("floor"))
 
     @abstractmethod
     def __call__(self, state: State, seen: Seen) -> tuple[State, bool]: ...

@@ -83,9 +83,8 @@ def lower_bound(state: Running, alpha: float) -> float:
     """The lower end of an empirical Bernstein confidence sequence (Howard et al. 2021, Theorem 4).
 
     Simultaneously at every step, with probability 1 - alpha, it is at most the mean of the numbers'
-    conditional
-    expectations: for losses of a model that adapts, its running risk. It is tightest at a spread of
-    TIGHTEST, that of 100 fair coins; the level is alpha at any spread.
+    conditional expectations: for losses of a model that adapts, its running risk. It is tightest at a
+    spread of TIGHTEST, that of 100 fair coins; the level is alpha at any spread.
     """
     limit, tight = math.log(1 / alpha), tight_at(TIGHTEST, alpha)
 
@@ -112,16 +111,6 @@ class Bets(NamedTuple):
         If none has, it reaches 1/alpha at any step with probability alpha at most (Ville).
         """
         return self.wealth.mean(-1) + 1 / (self.n + 1)
-
-    def as_json(self) -> list[Any]:
-        """The state of one stream as plain values."""
-        return [float(self.level), self.n, self.wealth.tolist(), float(self.highest)]
-
-    @classmethod
-    def read(cls, content: list[Any]) -> "Bets":
-        """From `as_json`."""
-        level, n, wealth, highest = content
-        return cls(level, n, np.array(wealth), highest)
 
 
 def betted(state: Bets, values: Array) -> Bets:

@@ -91,8 +91,8 @@ def run(
 
 def test_an_alarm_is_recorded_and_told_and_resets_nothing(tmp_path: Path) -> None:
     events: list[Event] = []
-    alarm = Alarm("Scripted", window=2, on_alarm=events.append)
-    below = Alarm("Scripted", "below source", window=2, source=0.7)
+    alarm = Alarm("Scripted", Drop(2), on_alarm=events.append)
+    below = Alarm("Scripted", BelowSource(2), source=0.7)
     below.name = "Below"
     found, resets = run(tmp_path, alarm, below)
     assert found.column("Alarm_alarm").tolist() == [0] * 5 + [1] * 3 + [0] * 4
@@ -108,7 +108,7 @@ def test_an_alarm_is_recorded_and_told_and_resets_nothing(tmp_path: Path) -> Non
 def test_warnings_and_online_alarms_count_alike(tmp_path: Path) -> None:
     """`holdfast estimators warnings` finds the alarms that were raised online, batch by batch."""
     falling = [0.9, 0.9, 0.1, 0.1, *[0.9] * 2, *[0.7] * 6]
-    drop, below = Alarm("Told"), Alarm("Told", "below source", window=4, source=0.9)
+    drop, below = Alarm("Told"), Alarm("Told", BelowSource(4), source=0.9)
     below.name = "Below"
     run(tmp_path / "Source", method=Source, estimator=Told(*[0.9] * STEPS))
     run(tmp_path / "Tent", drop, below, estimator=Told(*falling))
@@ -124,7 +124,7 @@ def test_warnings_and_online_alarms_count_alike(tmp_path: Path) -> None:
 def test_alarms_are_raised_while_predicting() -> None:
     """In Trainer.predict, where no label is known: after the same steps as in a test."""
     events: list[Event] = []
-    alarm = Alarm("Told", window=2, on_alarm=events.append)
+    alarm = Alarm("Told", Drop(2), on_alarm=events.append)
     monitor = RiskMonitor(start=7)
     trainer = plain_trainer(callbacks=[Told(*FALLING), alarm, monitor])
     trainer.predict(Tent(tiny_net()), stream().test_dataloader(), return_predictions=False)
@@ -136,7 +136,7 @@ def test_alarms_are_raised_while_predicting() -> None:
 def test_a_reset_listens_to_an_alarm(tmp_path: Path, make: Any) -> None:
     """By either way a reset comes before the step after the alarm, and the alarm begins anew."""
     reset = make("Scripted", window=2) or AlarmReset()
-    found, resets = run(tmp_path, Alarm("Scripted", window=2), reset)
+    found, resets = run(tmp_path, Alarm("Scripted", Drop(2)), reset)
     assert resets == [0] * 6 + [1] * 6
     assert at(found.column("Alarm_alarm")) == [5]
     assert at(found.column("reset") > 0) == [6]
@@ -145,7 +145,7 @@ def test_a_reset_listens_to_an_alarm(tmp_path: Path, make: Any) -> None:
 def test_a_loop_of_your_own() -> None:
     """An alarm that is passed as an object needs no names; a monitor works as well."""
     score = SoftmaxScore()
-    alarm = Alarm(score, floor=1.0)
+    alarm = Alarm(score, Drop(floor=1.0))
     loop = Loop(Tent(tiny_net()), [score], AlarmReset(alarm))
     for _ in range(3):
         alarm.before_step(loop.method)
@@ -159,7 +159,7 @@ def test_a_loop_of_your_own() -> None:
     [
         (lambda: Alarm(rule="rise"), "rise.*drop, below source, collapse"),
         (lambda: Alarm(rule="collapse"), "source="),
-        (lambda: Alarm(rule="collapse", source=0.5, floor=0.1), "floor"),
+        (lambda: Alarm(rule=Drop(floor=2.0)), "floor=2.0"),
         (lambda: Alarm(source=2.0), "source"),
         (lambda: Alarm("GDE").listen([]), "GDE"),
         (lambda: AlarmReset().listen([]), "Alarm"),

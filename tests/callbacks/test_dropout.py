@@ -65,7 +65,7 @@ def test_what_lies_before_the_dropout_is_computed_once() -> None:
 
     for layer in layers.values():
         layer.register_forward_hook(count)
-    AETTA(at_once=10).watch(method, torch.rand(4, 3, 32, 32))
+    AETTA(passes=10).watch(method, torch.rand(4, 3, 32, 32))
     assert images == {"stem": 4, "layer1": 4, "layer3": 11 * 4}
 
 

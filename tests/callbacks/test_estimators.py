@@ -1,7 +1,5 @@
 """Per-batch estimators agree with the official numbers, and watch without disturbing."""
 
-import inspect
-import io
 from copy import deepcopy
 from typing import Any
 
@@ -9,23 +7,19 @@ import numpy as np
 import pytest
 import torch
 from conftest import GOLDEN, TensorStream, golden_network, plain_trainer, tiny_net
-from lightning.pytorch import Callback
+from test_contract import BATCH, STEPS, fast, flat, run, stream
 from torch import Tensor, nn
 
-from holdfast import HoldfastError, methods
+from holdfast import HoldfastError
 from holdfast.callbacks import (
-    AETTA,
     GDE,
     AccuracyEstimator,
     Adapting,
     AdvPerturb,
-    CalibratedConfidence,
     IndependentGDE,
     PeriodicReset,
     SoftmaxScore,
-    SourceAgreement,
     SrcValid,
-    WeightedFlips,
 )
 from holdfast.callbacks.dropout import dropout_rate
 from holdfast.callbacks.functional.scores import (
@@ -36,159 +30,9 @@ from holdfast.callbacks.functional.scores import (
     weighted_error,
 )
 from holdfast.datamodules import Batch, Digits
-from holdfast.methods import CoTTA, Source, Tent, TTAMethod
+from holdfast.methods import CoTTA, Source, Tent
 
 IMAGES = torch.rand(5, 8, 3, 8, 8, generator=torch.Generator().manual_seed(1))
-OTHERS = ("TTAMethod", "REM", "FOA")  # the last two need a vision transformer
-METHODS = [n for n in methods.__all__ if inspect.isclass(getattr(methods, n)) and n not in OTHERS]
-
-
-class Held:
-    """Twenty source images of the size of `IMAGES`."""
-
-    def __len__(self) -> int:
-        return 20
-
-    def load(self, index: Tensor, seed: Tensor) -> tuple[Tensor, Tensor]:
-        random = torch.Generator().manual_seed(2)
-        images = torch.randint(0, 256, (20, 3, 8, 8), generator=random, dtype=torch.uint8)
-        return images[index], torch.arange(20)[index] % 5
-
-
-ESTIMATORS: dict[str, Any] = {
-    "AETTA": lambda: AETTA(layers=["2", "5"]),
-    "GDE": GDE,
-    "IndependentGDE": lambda: IndependentGDE([fast("Tent"), fast("CoTTA")]),
-    "SoftmaxScore": SoftmaxScore,
-    "AdvPerturb": lambda: AdvPerturb(fast("Source").backbone),
-    "SrcValid": lambda: SrcValid(Held()),
-    "SourceAgreement": SourceAgreement,
-    "CalibratedConfidence": lambda: CalibratedConfidence(Held(), window=2),
-}
-
-
-def fast(name: str) -> TTAMethod:
-    """A method that changes visibly with every step."""
-    torch.manual_seed(0)
-    kind: Any = getattr(methods, name)
-    accepted = inspect.signature(kind).parameters
-    kwargs: dict[str, Any] = {}
-    if "optimizer" in accepted:
-        kwargs["optimizer"] = lambda params: torch.optim.SGD(params, lr=0.05, momentum=0.9)
-    settings = {"entropy_factor": 1.0, "redundancy": 2.0, "confidence": 0.0, "every": 4, "views": 2}
-    kwargs |= {key: value for key, value in settings.items() if key in accepted}
-    return kind(tiny_net(), **kwargs)
-
-
-class Witness(Callback):
-    """Stores the scored logits."""
-
-    def __init__(self) -> None:
-        self.logits: list[Tensor] = []
-
-    def on_test_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, *_: Any) -> None:
-        self.logits.append(outputs["logits"])
-
-
-def run(name: str, *estimators: Callback) -> tuple[Tensor, TTAMethod, Tensor]:
-    """Scored logits, the method at the end, and the state of the global random numbers."""
-    method, witness = fast(name), Witness()
-    torch.manual_seed(5)
-    trainer = plain_trainer(callbacks=[*estimators, witness])
-    trainer.test(method, TensorStream(IMAGES), verbose=False)
-    return torch.stack(witness.logits), method, torch.get_rng_state()
-
-
-@pytest.fixture(scope="module")
-def plain_runs() -> dict[str, Any]:
-    return {}
-
-
-ALONE = [("Tent", estimator) for estimator in ESTIMATORS]
-
-
-@pytest.mark.parametrize(("name", "estimator"), [*((name, "all") for name in METHODS), *ALONE])
-def test_the_run_stays_as_it_is(name: str, estimator: str, plain_runs: dict[str, Any]) -> None:
-    plain = plain_runs.setdefault(name, run(name))
-    chosen = ESTIMATORS.values() if estimator == "all" else [ESTIMATORS[estimator]]
-    attached = [make() for make in chosen]
-    watched = run(name, *attached)
-    assert torch.equal(plain[0], watched[0])
-    assert torch.equal(plain[2], watched[2])
-    expected, found = (flat(r[1].state_dict()) for r in (plain, watched))
-    assert expected.keys() == found.keys()
-    for key, value in expected.items():
-        same = torch.equal(value, found[key]) if isinstance(value, Tensor) else value == found[key]
-        assert same, key
-    for callback in attached:
-        assert callback.latest is not None
-        assert 0 <= callback.latest <= 1
-
-
-@pytest.mark.parametrize("precision", ["64-true", "bf16-mixed"])
-@pytest.mark.parametrize("estimator", [*ESTIMATORS.values(), lambda: flips_of_few()])
-def test_other_precisions(estimator: Any, precision: str) -> None:
-    """Everything that an estimator stores, loads or computes follows the Trainer's precision."""
-    callback = estimator()
-    trainer = plain_trainer(callbacks=[callback], precision=precision)
-    trainer.test(fast("Tent"), TensorStream(IMAGES), verbose=False)
-    assert isinstance(callback, WeightedFlips) or 0 <= callback.latest <= 1
-
-
-def flips_of_few() -> WeightedFlips:
-    return WeightedFlips(f=None, held=8, stop=2, at_once=4)
-
-
-def flat(state: Any, prefix: str = "") -> dict[str, Any]:
-    """Everything in nested mappings and sequences by its path."""
-    if isinstance(state, dict):
-        items = [(str(key), value) for key, value in state.items()]
-    elif isinstance(state, (list, tuple)):
-        items = [(str(number), value) for number, value in enumerate(state)]
-    else:
-        return {prefix: state}
-    return {k: v for name, value in items for k, v in flat(value, f"{prefix}.{name}").items()}
-
-
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_an_estimator_continues_from_its_state(estimator: str) -> None:
-    """An estimator's state can be loaded from a checkpoint with weights_only."""
-
-    def answers(watch: AccuracyEstimator, method: TTAMethod, part: Tensor) -> list[Any]:
-        return [(watch.watch(method, images), method.adapt(images))[0] for images in part]
-
-    whole = answers(ESTIMATORS[estimator](), fast("Tent"), IMAGES)
-    method, first = fast("Tent"), ESTIMATORS[estimator]()
-    begun = answers(first, method, IMAGES[:3])
-    file = io.BytesIO()
-    torch.save(first.state_dict(), file)
-    file.seek(0)
-    second = ESTIMATORS[estimator]()
-    second.load_state_dict(torch.load(file, weights_only=True))
-    assert begun + answers(second, method, IMAGES[3:]) == whole
-
-
-@pytest.mark.parametrize("estimator", ["AETTA", "SoftmaxScore"])
-def test_a_broken_batch_has_no_estimate_and_is_forgotten(estimator: str) -> None:
-    method, watch, fresh = fast("Source"), ESTIMATORS[estimator](), ESTIMATORS[estimator]()
-    assert watch.watch(method, IMAGES[0] * torch.nan) is None
-    assert watch.watch(method, IMAGES[1]) == fresh.watch(method, IMAGES[1])
-
-
-def test_a_compiled_network_is_watched_like_another() -> None:
-    answers = []
-    for compiled in (False, True):
-        method, watchers = Tent("digits"), [AETTA(passes=2), GDE()]
-        if compiled:
-            method.backbone.compile(backend="eager")
-        trainer = plain_trainer(callbacks=[*watchers])
-        images = torch.rand(3, 4, 3, 32, 32, generator=torch.Generator().manual_seed(1))
-        torch.manual_seed(0)
-        trainer.test(method, TensorStream(images), verbose=False)
-        answers.append([watch.latest for watch in watchers])
-    assert answers[0] == answers[1]
-
-
 # ---- the official numbers -----------------------------------------------------------------------
 
 
@@ -340,20 +184,20 @@ class Predictions(AccuracyEstimator):
 
 @pytest.mark.parametrize("name", ["Source", "BNAdapt", "Tent", "ETA", "EATA"])
 def test_estimators_see_the_model_that_is_scored(name: str) -> None:
-    """Also when a reset is due before the step."""
-    seen, plain = Predictions(), run(name, PeriodicReset(2))
-    watched = run(name, seen, PeriodicReset(2))
-    torch.testing.assert_close(torch.stack(seen.all), watched[0])
-    assert torch.equal(plain[0], watched[0])
-    assert torch.equal(plain[2], watched[2])
+    """Also when a reset is due before the step; and random numbers that they draw change nothing."""
+    seen, plain = Predictions(), run(fast(name), [PeriodicReset(2)])
+    watched = run(fast(name), [seen, PeriodicReset(2)])
+    torch.testing.assert_close(seen.all, watched[0])
+    assert flat(plain[0]) == flat(watched[0])
 
 
 def test_rdumb_is_eta_with_a_periodic_reset() -> None:
     """In a Trainer and in a bare loop; with a reset after each step, Tent is BNAdapt."""
-    rdumb, eta = run("RDumb"), run("ETA", PeriodicReset(4))
-    assert torch.equal(rdumb[0], eta[0])
-    assert rdumb[1].reset_count == eta[1].reset_count == 1
-    assert not torch.equal(rdumb[0], run("ETA")[0])
-    bare = fast("RDumb")
-    assert torch.equal(rdumb[0], torch.stack([bare.adapt(images) for images in IMAGES]))
-    torch.testing.assert_close(run("Tent", PeriodicReset(1))[0], run("BNAdapt")[0])
+    rdumb, eta = run(fast("RDumb"), []), run(fast("ETA"), [PeriodicReset(4)])
+    assert flat(rdumb[:2]) == flat(eta[:2])
+    assert rdumb[1][-1]["resets"] == 1
+    assert flat(rdumb[0]) != flat(run(fast("ETA"), [])[0])
+    bare, positions = fast("RDumb"), torch.arange(STEPS * BATCH).split(BATCH)
+    assert flat(rdumb[0]) == flat([bare.adapt(stream().batch(index).images) for index in positions])
+    tent, plain = run(fast("Tent"), [PeriodicReset(1)])[0], run(fast("BNAdapt"), [])[0]
+    torch.testing.assert_close(tent, plain)

@@ -51,7 +51,7 @@ WATCHING: dict[str, dict[str, Any]] = {
     "HoldOut": {"stream": HELD, "images": 20, "every": 5},
     "PredictionStatistics": {"window": 4},
     "Concentration": {"stream": HELD, "images": 40},
-    "Alarm": {"floor": 0.5},
+    "Alarm": {"rule": {"class_path": "holdfast.alarms.Drop", "init_args": {"floor": 0.5}}},
     "RiskMonitor": {"start": 7},
 }
 RESETS: dict[str, dict[str, Any]] = {

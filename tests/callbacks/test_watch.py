@@ -118,17 +118,6 @@ def test_a_state_goes_only_to_a_watch_like_its_own(other: str) -> None:
     assert all(torch.equal(value, after[key]) for key, value in before.items())
 
 
-def test_monitors_go_on_with_a_watch() -> None:
-    net, batches = tiny_net(), torch.rand(6, 20, 3, 8, 8)
-    one, other = (Watch(Tent(net), monitors=[RiskMonitor(start=2)]) for _ in range(2))
-    for images in batches[:4]:
-        one.step(images)
-    other.load_state_dict(one.state_dict())
-    for images in batches[4:]:
-        assert torch.equal(one.step(images), other.step(images))
-    assert one.monitors[0].details == other.monitors[0].details != {}
-
-
 def test_a_reset_of_the_methods_own_belongs_to_it() -> None:
     net = tiny_net()
     saved = Watch(RDumb(net, every=5)).state_dict()

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -125,44 +124,8 @@ def test_a_model_that_does_not_adapt_has_no_flips_to_speak_of() -> None:
     assert "WeightedFlips" not in metrics
 
 
-@pytest.mark.parametrize(
-    ("kind", "settings"),
-    [(Tent, {}), (RDumb, {"entropy_factor": 1.0, "redundancy": 2.0, "every": 7})],
-)
-def test_limited_data_leaves_the_run_alone(kind: Any, settings: dict[str, Any]) -> None:
-    def logits(*watchers: WeightedFlips) -> tuple[torch.Tensor, dict[str, Any]]:
-        torch.manual_seed(0)
-        method = kind(tiny_net(), lambda params: torch.optim.Adam(params, lr=0.2), **settings)
-        scored = []
-        for images in IMAGES:
-            for watcher in watchers:
-                watcher.watch(method, images)
-            scored.append(method.adapt(images))
-        return torch.stack(scored), method.get_extra_state()
-
-    watch = WeightedFlips(None, held=20, stop=6, data=24, at_once=10)
-    plain, state = logits()
-    watched, watched_state = logits(watch)
-    assert torch.equal(plain, watched)
-    assert state["counters"] == watched_state["counters"]
-    assert watch.logged["_unweighted"] > 0
-
-
 def test_a_published_f_speaks_for_its_network_only() -> None:
     with pytest.raises(HoldfastError, match="any_backbone"):
         plain_trainer(callbacks=[WeightedFlips()]).test(tent(), TensorStream(IMAGES), verbose=False)
     with pytest.raises(HoldfastError, match="Unknown f 'resnet51'"):
         WeightedFlips("resnet51")
-
-
-@pytest.mark.parametrize("cut", [1, 4])
-def test_flips_continue_from_a_checkpoint(tmp_path: Path, cut: int) -> None:
-    method, watch = tent(), WeightedFlips(None, held=20, stop=9, at_once=10)
-    for step, images in enumerate(IMAGES):
-        if step == cut:
-            torch.save(watch.state_dict(), tmp_path / "state")
-            watch = WeightedFlips(None, held=20, stop=9, at_once=10)
-            watch.load_state_dict(torch.load(tmp_path / "state", weights_only=True))
-        watch.watch(method, images)
-        method.adapt(images)
-    assert watch.logged["_flips"] == pytest.approx(by_hand(IMAGES.flatten(0, 1)[:20], 9)["flips"])

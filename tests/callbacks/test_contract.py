@@ -1,0 +1,246 @@
+"""What all callbacks promise: a run stays as it is, in any precision, and continues from their state."""
+
+import inspect
+import io
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from conftest import plain_trainer
+from lightning.pytorch import Callback
+from torch import Tensor
+from torch.optim import SGD
+
+from holdfast import callbacks, methods
+from holdfast.alarms import Drop
+from holdfast.callbacks import (
+    AETTA,
+    ASR,
+    ATC,
+    GDE,
+    MRS,
+    AccuracyEstimator,
+    AccuracyReset,
+    AdvPerturb,
+    Alarm,
+    AlarmReset,
+    CalibratedConfidence,
+    Concentration,
+    DatasetEstimates,
+    DisagreementReset,
+    DoC,
+    DropoutCalibration,
+    EmbeddingClusters,
+    EntropyDrift,
+    FisherRestore,
+    HoldOut,
+    IndependentGDE,
+    KLDrift,
+    MaNo,
+    NuclearNorm,
+    Observer,
+    PeriodicReset,
+    PredictionStatistics,
+    Recovery,
+    RiskMonitor,
+    SegmentReset,
+    SoftmaxScore,
+    SourceAgreement,
+    SrcValid,
+    StochasticRestore,
+    WeightedFlips,
+    WeightMagnitude,
+)
+from holdfast.datamodules import Corrupted, Digits
+from holdfast.methods import TTAMethod
+
+BATCH, STEPS = 16, 6
+SOURCE = Digits()
+UNFIT = ("TTAMethod", "REM", "FOA")  # the last two need a vision transformer
+METHODS = [n for n in methods.__all__ if inspect.isclass(getattr(methods, n)) and n not in UNFIT]
+
+
+def stream(start: int = 0) -> Corrupted:
+    options: dict[str, Any] = {"each": 48, "batch_size": BATCH, "num_workers": 0, "start": start}
+    return Corrupted(SOURCE, ["fog", "contrast"], [3], **options)
+
+
+def synthetic() -> Corrupted:
+    return Corrupted(SOURCE, ["spatter"], [1, 3, 5], each=BATCH, num_workers=0)
+
+
+def fast(name: str) -> TTAMethod:
+    """A method that changes visibly with every step."""
+    torch.manual_seed(0)
+    kind: Any = getattr(methods, name)
+    accepted = inspect.signature(kind).parameters
+    kwargs: dict[str, Any] = {"optimizer": lambda params: SGD(params, lr=0.05, momentum=0.9)}
+    kwargs |= {"entropy_factor": 1.0, "redundancy": 2.0, "confidence": 0.0, "every": 4, "views": 2}
+    return kind("digits", **{key: value for key, value in kwargs.items() if key in accepted})
+
+
+WATCHING: dict[str, Callable[[], list[Callback]]] = {
+    "AETTA": lambda: [AETTA(passes=3, also=[2]), DropoutCalibration()],
+    "GDE": lambda: [GDE()],
+    "IndependentGDE": lambda: [IndependentGDE([fast("Tent"), fast("CoTTA")])],
+    "SoftmaxScore": lambda: [SoftmaxScore(), Alarm("SoftmaxScore", Drop(window=1, margin=0.0))],
+    "AdvPerturb": lambda: [AdvPerturb(fast("Source").backbone)],
+    "SrcValid": lambda: [SrcValid(SOURCE, 20)],
+    "SourceAgreement": lambda: [SourceAgreement()],
+    "CalibratedConfidence": lambda: [CalibratedConfidence(SOURCE, 40)],
+    "DoC": lambda: [DoC(SOURCE, 40)],
+    "ATC": lambda: [ATC(SOURCE, 40)],
+    "MaNo": lambda: [MaNo(synthetic())],
+    "NuclearNorm": lambda: [NuclearNorm(synthetic())],
+    "Concentration": lambda: [Concentration(synthetic())],
+    "WeightedFlips": lambda: [WeightedFlips(None, held=24, stop=4, at_once=12, also=[3])],
+    "WeightedFlips, limited": lambda: [WeightedFlips(None, held=40, stop=4, data=40, at_once=20)],
+    "DatasetEstimates": lambda: [DatasetEstimates(SOURCE, 64, 40, adapting=True)],
+    "PredictionStatistics": lambda: [PredictionStatistics(window=4)],
+    "WeightMagnitude": lambda: [WeightMagnitude(every=2, layers=True)],
+    "HoldOut": lambda: [HoldOut(synthetic(), images=20, every=2)],
+    "EmbeddingClusters": lambda: [EmbeddingClusters(SOURCE, every=3, held=30, images=200)],
+    "RiskMonitor": lambda: [RiskMonitor(SOURCE, 40, refit=3)],
+    "RiskMonitor, running": lambda: [RiskMonitor(start=3, rule="running", unit="batch")],
+    "RiskMonitor, concentration": lambda: [RiskMonitor(start=3, proxy="concentration")],
+}
+RESETS: dict[str, Callable[[], list[Callback]]] = {
+    "PeriodicReset": lambda: [PeriodicReset(2)],
+    "SegmentReset": lambda: [SegmentReset()],
+    "MRS": lambda: [MRS(floor=1.5)],
+    "StochasticRestore": lambda: [StochasticRestore(0.5)],
+    "FisherRestore": lambda: [FisherRestore(0.5)],
+    "ASR": lambda: [ASR(start=1.0)],
+    "EntropyDrift": lambda: [EntropyDrift(0.5, warm_up=1, cool_down=1)],
+    "KLDrift": lambda: [KLDrift(0.001, 0.4, warm_up=1, cool_down=1)],
+    "DisagreementReset": lambda: [DisagreementReset(0.01)],
+    "AccuracyReset": lambda: [SoftmaxScore(), AccuracyReset("SoftmaxScore", window=1, margin=0.0)],
+    "AlarmReset": lambda: [SoftmaxScore(), Alarm("SoftmaxScore", Drop(floor=1.0)), AlarmReset()],
+}
+
+
+class Witness(Callback):
+    """Stores the logits, resets and columns of each batch."""
+
+    def __init__(self) -> None:
+        self.logits: list[Tensor] = []
+        self.columns: list[dict[str, float]] = []
+
+    def on_test_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, *_: Any) -> None:
+        self.logits.append(outputs["logits"])
+        watching = [c for c in trainer.callbacks if isinstance(c, Observer)]
+        row = {name: value for c in watching for name, value in c.columns().items()}
+        self.columns.append({**row, "resets": pl_module.reset_count})
+
+
+def run(
+    method: TTAMethod, attached: list[Callback], start: int = 0, **options: Any
+) -> tuple[list[Tensor], list[dict[str, float]], dict[str, float]]:
+    """Logits and columns of each batch from this image on, and what is logged about estimates."""
+    witness = Witness()
+    trainer = plain_trainer(callbacks=[*attached, witness], **options)
+    (logged,) = trainer.test(method, stream(start), verbose=False)
+    about = {name: value for name, value in logged.items() if "accuracy" not in name}
+    return witness.logits, witness.columns, about
+
+
+def flat(state: Any, prefix: str = "") -> dict[str, Any]:
+    """Everything in nested mappings and sequences by its path, comparable by ==."""
+    if isinstance(state, dict):
+        items = [(str(key), value) for key, value in state.items()]
+    elif isinstance(state, (list, tuple)):
+        items = [(str(number), value) for number, value in enumerate(state)]
+    else:
+        return {prefix: str(state.tolist()) if isinstance(state, Tensor) else str(state)}
+    return {k: v for name, value in items for k, v in flat(value, f"{prefix}.{name}").items()}
+
+
+def through_a_file(state: dict[str, Any]) -> dict[str, Any]:
+    file = io.BytesIO()
+    torch.save(state, file)
+    file.seek(0)
+    return torch.load(file, weights_only=True)
+
+
+@pytest.fixture(scope="module")
+def plain_runs() -> dict[str, Any]:
+    return {}
+
+
+def outcome(name: str, attached: list[Callback]) -> tuple[Any, ...]:
+    """The logits, state and random numbers of a run."""
+    method = fast(name)
+    torch.manual_seed(5)
+    logits = run(method, attached)[0]
+    return flat(logits), flat(method.state_dict()), torch.get_rng_state().tolist()
+
+
+ALL = ("AETTA", "GDE", "SoftmaxScore", "AdvPerturb", "SrcValid", "SourceAgreement", "DoC")
+CASES = [*((name, ALL) for name in METHODS), *(("Tent", (watching,)) for watching in WATCHING)]
+
+
+@pytest.mark.filterwarnings("ignore:.*to this batch alone")
+@pytest.mark.parametrize(
+    ("name", "watching"), CASES, ids=lambda x: x if isinstance(x, str) else x[-1]
+)
+def test_the_run_stays_as_it_is(
+    name: str, watching: tuple[str, ...], plain_runs: dict[str, Any]
+) -> None:
+    """Bit for bit: logits, state and global random numbers; and estimates lie in [0,1]."""
+    plain = plain_runs.setdefault(name, outcome(name, []))
+    attached = [callback for own in watching for callback in WATCHING[own]()]
+    assert outcome(name, attached) == plain
+    for callback in attached:
+        if isinstance(callback, AccuracyEstimator) and callback.of_batches:
+            assert callback.latest is not None
+            assert 0 <= callback.latest <= 1
+
+
+@pytest.mark.parametrize("precision", ["64-true", "bf16-mixed"])
+@pytest.mark.parametrize("watching", WATCHING)
+def test_other_precisions(watching: str, precision: str) -> None:
+    """Everything that is stored, loaded or computed follows the Trainer's precision."""
+    run(fast("Tent"), WATCHING[watching](), precision=precision, limit_test_batches=5)
+
+
+@pytest.mark.parametrize("name", [*WATCHING, *RESETS])
+def test_a_run_continues_from_a_state(name: str) -> None:
+    """With the same bits, from a file that is loaded with weights_only."""
+    make = (WATCHING | RESETS)[name]
+    whole = run(fast("Tent"), make())
+    method, attached = fast("Tent"), make()
+    begun = run(method, attached, limit_test_batches=2)
+    again, fresh = fast("Tent"), make()
+    again.load_state_dict(through_a_file(method.state_dict()))
+    for old, new in zip(attached, fresh, strict=True):
+        new.load_state_dict(through_a_file(old.state_dict()))
+    rest = run(again, fresh, start=2 * BATCH)
+    assert flat([*begun[0], *rest[0]]) == flat(whole[0])
+    assert flat([*begun[1], *rest[1]]) == flat(whole[1])
+    assert flat(rest[2]) == flat(whole[2])
+
+
+def test_every_callback_has_a_row() -> None:
+    bases = {"Alarming", "DriftReset", "PeriodicObserver", "Reset", "Restore"}
+    known = {
+        name
+        for name in callbacks.__all__
+        if inspect.isclass(kind := getattr(callbacks, name))
+        and issubclass(kind, (Observer, Recovery))
+        and not inspect.isabstract(kind)
+    }
+    made = [callback for make in (WATCHING | RESETS).values() for callback in make()]
+    assert known - bases - {"Observer", "Recovery"} == {
+        type(callback).__name__ for callback in made
+    }
+
+
+def test_a_compiled_network_is_watched_like_another() -> None:
+    found = []
+    for compiled in (False, True):
+        method = fast("Tent")
+        if compiled:
+            method.backbone.compile(backend="eager")
+        found.append(run(method, [AETTA(passes=2), GDE()], limit_test_batches=3)[1])
+    assert found[0] == found[1]
