@@ -22,9 +22,8 @@ from .observer import Observer
 from .observers import HoldOut, PeriodicObserver, PredictionStatistics, WeightMagnitude
 from .protocols import Adapting, Estimating, Streaming
 from .record import RunRecord
-from .recovery import Recovery
+from .recovery import FisherRestore, Recovery, Restore, StochasticRestore
 from .resets import MRS, AccuracyReset, AlarmReset, PeriodicReset, Reset, SegmentReset
-from .restore import FisherRestore, Restore, StochasticRestore
 from .risk_monitor import Reference, RiskMonitor
 from .watch import Watch
 from .weighted_flips import WeightedFlips

@@ -3,9 +3,7 @@
 import math
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from contextlib import suppress
-from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
@@ -16,40 +14,29 @@ from .. import HoldfastError
 from ..batch import LabelledImages
 from .functional.bands import Band
 from .functional.scores import without_bad
-from .later import Later
-from .observer import Observer, undisturbed
-from .protocols import Adapting, method_of, segment_of
+from .observer import InPredictions, undisturbed
+from .protocols import Adapting, method_of
 
 
 class NotFinite(ArithmeticError):
     """Not all logits are finite."""
 
 
-class AccuracyEstimator(Observer, ABC):
+class AccuracyEstimator(InPredictions, ABC):
     """Estimates the accuracy on each batch before the method adapts to it.
 
     Subclasses override `estimate`; `latest` is the last estimate in [0,1], or None. Estimators that
     quantify their uncertainty set `band`, which should contain the batch's accuracy in 95 % of batches. The
     run stays bit for bit the same: random numbers come from separate generators, and weights, statistics
-    and optimizer are unchanged when `estimate` returns.
-
-    At the end the mean absolute error is logged as NAME_error: the mean over the batches of each
-    corruption, then over corruptions, as in AETTA (Lee et al. 2024). Batches without an estimate, or
-    without labels (negative ones), do not count.
+    and optimizer are unchanged when `estimate` returns. The record has the absolute error of each estimate,
+    where labels are known.
     """
 
-    STATE: ClassVar[tuple[str, ...]] = ("latest", "band", "errors")
+    STATE: ClassVar[tuple[str, ...]] = ("latest", "band")
     latest: float | None = None
     band: Band | None = None  # of the last estimate, in [0,1]
     not_finite = False  # all images, the logits or the estimate are not finite: no `latest`
     of_batches = True  # False: the estimates do not refer to the current batch
-    errors: Mapping[str, tuple[float, int]] = {}  # sum and number of them under each corruption
-
-    @cached_property
-    def later(self) -> Later:
-        """Accuracies that are still on the device; created on first use, because subclasses do not call
-        `__init__`."""
-        return Later()
 
     @abstractmethod
     def estimate(self, method: Adapting, images: Tensor) -> Tensor | float | None:
@@ -86,40 +73,10 @@ class AccuracyEstimator(Observer, ABC):
         found = self.latest, self.not_finite, self.band
         self.latest, self.not_finite, self.band = trainer.strategy.broadcast(found)
 
-    def on_predict_batch_start(self, *arguments: Any) -> None:
-        self.on_test_batch_start(*arguments)
-
-    def on_test_batch_end(
-        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
-    ) -> None:
-        if self.of_batches and self.latest is not None:
-            truth = {"accuracy": outputs["accuracy"], "segment": batch.segment[0]}
-            if self.later.add(truth, (trainer, self.latest)):
-                self.take_note()
-
     def columns(self) -> dict[str, float]:
         ends = {} if self.band is None else dict(zip(("_low", "_high"), self.band, strict=True))
         estimate = {} if self.latest is None else {"": self.latest, **ends}
         return {f"{self.name}{end}": v for end, v in estimate.items()} | super().columns()
-
-    def take_note(self) -> None:
-        """Add the errors of batches whose accuracy was still on the accelerator."""
-        for values, (trainer, estimate) in self.later.read():
-            accuracy, number = values["accuracy"], int(values["segment"])
-            if not math.isnan(accuracy):
-                name = str(segment_of(trainer, number) or number)
-                total, count = self.errors.get(name, (0.0, 0))
-                self.errors = {**self.errors, name: (total + abs(estimate - accuracy), count + 1)}
-
-    def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self.take_note()
-        if self.errors:
-            means = [total / count for total, count in self.errors.values()]
-            pl_module.log(f"{self.name}_error", sum(means) / len(means))
-
-    def state_dict(self) -> dict[str, Any]:
-        self.take_note()
-        return super().state_dict()
 
 
 def finite(logits: Tensor) -> Tensor:

@@ -93,12 +93,6 @@ def stream_of(trainer: Trainer) -> Streaming | None:
     return cast(Streaming, data) if hasattr(data, "passed") else None
 
 
-def segment_of(trainer: Trainer, number: int) -> Piece | None:
-    """The stream's segment of that number; None if the data are not a stream."""
-    stream = stream_of(trainer)
-    return None if stream is None else stream.segment(number)
-
-
 def callbacks_of(trainer: Trainer) -> list[Callback]:
     """The Trainer's own list of callbacks, in the order in which they are called."""
     return trainer.callbacks  # type: ignore[attr-defined]

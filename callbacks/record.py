@@ -21,7 +21,7 @@ from ..run_folder import CELL, PROVENANCE, ROWS, SUMMARY, images_used, read_rows
 from .estimator import AccuracyEstimator
 from .later import Later
 from .observer import Observer
-from .protocols import callbacks_of, method_of, segment_of, stream_of
+from .protocols import callbacks_of, method_of, stream_of
 from .provenance import now_on, provenance
 
 
@@ -143,7 +143,8 @@ class RunRecord(Callback):
         assert self._file is not None
         for values, (trainer, row) in self._later.read():
             number, truth = int(values.pop("segment")), values.pop("accuracy")
-            segment, estimates = segment_of(trainer, number), row.pop("estimates")
+            stream, estimates = stream_of(trainer), row.pop("estimates")
+            segment = None if stream is None else stream.segment(number)
             values |= row.pop("columns")
             if not math.isnan(truth):
                 errors = {f"{name}_error": abs(own - truth) for name, own in estimates.items()}

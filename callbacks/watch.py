@@ -78,13 +78,14 @@ class Watch:
     @property
     def identity(self) -> dict[str, Any]:
         """The identity of a state: method, weights, optimizer, resets, estimators and their settings."""
-        own = [self.reset] if self.reset is not None else []
-        watching = {"estimators": self.estimators, "monitors": self.monitors}
-        named = {
-            group: [{"name": c.name, **arguments(c)} for c in callbacks]
-            for group, callbacks in watching.items()
-        }
-        return jsonable({**method_identity(self.method, *own), **named})
+        own = [] if self.reset is None else [self.reset]
+        return jsonable(
+            {
+                **method_identity(self.method, *own),
+                "estimators": [{"name": c.name, **arguments(c)} for c in self.estimators],
+                "monitors": [{"name": c.name, **arguments(c)} for c in self.monitors],
+            }
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that the next steps depend on, for `torch.save`; loads with `weights_only=True`."""

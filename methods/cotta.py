@@ -6,8 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import in_range
-from ..callbacks.recovery import Recovery
-from ..callbacks.restore import StochasticRestore
+from ..callbacks.recovery import Recovery, StochasticRestore
 from .functional import soft_cross_entropy
 from .optimizers import OptimizerFactory, fast_nesterov
 from .parts.norm import needs_batch

@@ -19,7 +19,7 @@ from timm.models import VisionTransformer
 from torch import Tensor, nn
 
 from holdfast.callbacks import ASR, MRS, FisherRestore
-from holdfast.callbacks.restore import linear_quantile
+from holdfast.callbacks.recovery import linear_quantile
 from holdfast.methods import CMF, EATA, AdaContrast, PeTTA, RoTTA, TTAMethod
 from holdfast.methods.rotta import CSTU
 

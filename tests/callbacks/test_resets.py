@@ -31,7 +31,7 @@ from holdfast.callbacks import (
     SegmentReset,
     StochasticRestore,
 )
-from holdfast.callbacks.restore import linear_quantile
+from holdfast.callbacks.recovery import linear_quantile
 from holdfast.methods import ETA, ROID, SAR, BNAdapt, CoTTA, RDumb, RoTTA, Tent, TTAMethod
 
 AETTA = GOLDEN / "aetta"

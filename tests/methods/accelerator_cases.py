@@ -123,8 +123,7 @@ def test_a_run_with_record_and_progress_waits_no_more(tmp_path: Path, accelerato
     steps, data = Waits(), TensorStream(torch.rand(12, 6, 3, 8, 8))
     record, reader = RunRecord(tmp_path), Row()
     callbacks = [record, SoftmaxScore(), reader, steps]
-    for watcher in callbacks[:3]:
-        vars(watcher)["later"] = vars(watcher)["_later"] = Later(steps=5, seconds=60)
+    record._later = Later(steps=5, seconds=60)
     strategy = SingleDeviceStrategy(accelerator, Pretended())
     trainer = plain_trainer(
         accelerator="auto", strategy=strategy, callbacks=callbacks, inference_mode=False

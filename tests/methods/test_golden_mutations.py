@@ -11,7 +11,7 @@ from golden_methods import MEASURED, TRACES
 from golden_traces import check, check_measured, run
 
 from holdfast.callbacks import MRS, FisherRestore, PeriodicReset
-from holdfast.callbacks.restore import linear_quantile
+from holdfast.callbacks.recovery import linear_quantile
 from holdfast.methods import (
     EATA,
     ETA,
