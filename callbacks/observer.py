@@ -21,7 +21,8 @@ class Observer(Callback):
     name: str  # of its columns and state; default: the class's name
     details: Mapping[str, float] = {}  # by name, of this batch
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
         cls.name = cls.__name__
 
     @property

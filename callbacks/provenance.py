@@ -126,12 +126,13 @@ def digest(facts: dict[str, Any]) -> str:
 
 def environment(trainer: Trainer) -> dict[str, Any]:
     """Device, threads and software: rounding depends on them, and adaptation amplifies it."""
-    device = trainer.strategy.root_device
+    device, instructions = trainer.strategy.root_device, torch.backends.cpu.get_cpu_capability()
+    cpu = f"{platform.machine()} CPU ({instructions}), {os.cpu_count()} cores"
     return {
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else cpu(),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else cpu,
         "devices": trainer.world_size,
         "processor": processor(),
-        "instructions": torch.backends.cpu.get_cpu_capability(),
+        "instructions": instructions,
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "versions": {package: installed(package) for package in PACKAGES},
@@ -164,12 +165,6 @@ def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     """What differs between two environments, in words: "threads 2, not 1"."""
     one, other = ({**entry, **entry["versions"], "versions": None} for entry in (before, after))
     return [f"{key} {new}, not {one.get(key)}" for key, new in other.items() if new != one.get(key)]
-
-
-def cpu() -> str:
-    """The processor's architecture, instructions that torch uses, and number of cores."""
-    capability = torch.backends.cpu.get_cpu_capability()
-    return f"{platform.machine()} CPU ({capability}), {os.cpu_count()} cores"
 
 
 def now() -> str:

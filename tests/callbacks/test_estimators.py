@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import GOLDEN, TensorStream, golden_network, plain_trainer, tiny_net
-from test_contract import BATCH, STEPS, fast, flat, run, stream
+from digit_runs import BATCH, STEPS, fast, flat, run, stream
 from torch import Tensor, nn
 
 from holdfast import HoldfastError
