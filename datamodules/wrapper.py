@@ -97,7 +97,7 @@ class StreamWrapper(Stream):
     # ---- the other stream's samples ---------------------------------------------------------------
 
     def order(self, number: int) -> Tensor:
-        """What `find_order` finds; the orders used last stay in memory."""
+        """The positions [N] that `find_order` finds; the orders used last stay in memory."""
         if number not in self._orders:
             self._orders = dict(list(self._orders.items())[1 - KEPT :])
             self._orders[number] = self.find_order(number)

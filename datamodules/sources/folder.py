@@ -83,7 +83,10 @@ class DatasetSource(ImageSource):
             ) from error
 
     def cropped(self, image: Image.Image, numbers: list[float]) -> Image.Image:
-        """The part of an image that is shown; `numbers` in [0,1) choose a random one."""
+        """The part of an image that is shown; `numbers` in [0,1) choose a random one.
+
+        Raises HoldfastError if the image has another size and nothing says how to crop it.
+        """
         if self.crop == "random":
             if numbers[0] < 0.5:
                 image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)

@@ -59,7 +59,10 @@ class Shards(ImageSource):
         return self.count
 
     def open(self, run: str, speed: int, images: int | None) -> "Shards":
-        """The shards of one run, checked to contain `images` images; all shards if that is None."""
+        """The shards of one run, checked to contain `images` images; all shards if that is None.
+
+        Raises HoldfastError if there are none, or too few.
+        """
         found, decimal = copy.copy(self), re.sub(r"^baseline_(\d+)_", r"baseline_\1.0_", run)
         found.step = shard_size(speed, self.shard_images)
         needed = None if images is None else -(-images // found.step)
@@ -132,7 +135,10 @@ class Shards(ImageSource):
         return sample
 
     def downloaded(self, number: int) -> Path:
-        """A shard in the cache, from which older shards are removed."""
+        """A shard in the cache, from which older shards are removed.
+
+        Raises HoldfastError if the server does not have it.
+        """
         server = re.sub(r"\W+", "-", self.root.partition("://")[2])
         path = self.cache / server / self.run / shard_name(number)
         with locked(path), written(path):
