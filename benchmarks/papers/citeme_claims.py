@@ -12,18 +12,17 @@ from typing import Any
 import pandas as pd
 
 from ...agents import citeme_tables
-from ...agents.citeme_tables import RUNS, Results
+from ...agents.citeme_tables import RUNS, Results, setting_name
 from ..results.run_statistics import above_zero
-from .claims import INF, Part, Parts
+from .claims import besides
 from .experiment import experiment
-from .table import Table, tidy
+from .table import tidy
 
 GPT_4O = "GPT-4o"
 FIRST = (GPT_4O, "Claude 3 Opus", "LLaMA-3-70B")
 LATER = ("o1-preview", "o1-mini", "Claude 3.5 Sonnet", "LLaMA-3.1-70B")
 COMMANDS = ("none", "search", "search+read")  # in order of their number
 Paths = Iterable[Path]
-Setting = tuple[str, bool]
 of_files = partial(experiment, takes="files")
 
 
@@ -55,37 +54,25 @@ def later_models(paths: Paths) -> pd.DataFrame:
     return tabulated(paths, partial(citeme_tables.by_setting, table=5))
 
 
+def setting(commands: str, demonstration: bool) -> Callable[[list[Any]], list[Any]]:
+    """Select a setting of the models that have it."""
+    name = setting_name(commands, demonstration)
+    return lambda xs: [x for x in xs if x == name]
+
+
 # Pairs of settings, of which the second has a demonstration, or may also read.
 DEMONSTRATED = [((commands, False), (commands, True)) for commands in COMMANDS]
 READING = [(("search", shown), ("search+read", shown)) for shown in (False, True)]
 
-
-def gpt_4o_gains(t: Table, pairs: list[tuple[Setting, Setting]]) -> Parts:
-    """GPT-4o is more accurate in the second setting of each pair."""
-    return (gain(t, GPT_4O, *pair, least=0.0) for pair in pairs)
-
-
-def others_lose(t: Table, pairs: list[tuple[Setting, Setting]]) -> Parts:
-    """Every other model is less accurate in the second setting of each pair that it has."""
-    for model in (name for name in t.curves(RUNS) if name != GPT_4O):
-        for pair in pairs:
-            if all(t.values(RUNS, model, citeme_tables.setting_name(*own)) for own in pair):
-                yield gain(t, model, *pair, most=0.0)
-
-
-def gain(
-    t: Table, model: str, before: Setting, after: Setting, least: float = -INF, most: float = INF
-) -> Part:
-    """A model's accuracy in one setting minus that in another, paired by repeat."""
-    first, last = (citeme_tables.setting_name(*own) for own in (before, after))
-    return Part(f"{model}: {last} - {first}", t.change(RUNS, model, first, last), least, most)
-
-
 for table in (by_setting, later_models):
-    table.says("demonstration-helps").by(gpt_4o_gains, DEMONSTRATED)
-    table.says("demonstration-only").by(others_lose, DEMONSTRATED)
-    table.says("commands-help").by(gpt_4o_gains, READING)
-    table.says("commands-only").by(others_lose, READING)
+    for ids, pairs in (
+        (("demonstration-helps", "demonstration-only"), DEMONSTRATED),
+        (("commands-help", "commands-only"), READING),
+    ):
+        helps, only = map(table.says, ids)
+        for before, after in pairs:
+            helps.rises(GPT_4O, RUNS, start=setting_name(*before), to=setting_name(*after))
+            only.falls(besides(GPT_4O), RUNS, start=setting(*before), to=setting(*after))
 
 
 @of_files("citeme/T8")
@@ -94,11 +81,7 @@ def by_year(paths: Paths) -> pd.DataFrame:
     return tabulated(paths, citeme_tables.by_year)
 
 
-@by_year.says("older-easier")
-def older_easier(t: Table) -> Parts:
-    """Accuracy on sources from before 2024 minus accuracy on those from 2024, for each model."""
-    for model in t.curves(RUNS):
-        yield Part(model, t.change(RUNS, model, "2024", "before 2024"), 0)
+by_year.says("older-easier").rises(None, RUNS, start="2024", to="before 2024")
 
 
 @of_files("citeme/Fig5")

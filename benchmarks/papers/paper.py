@@ -58,7 +58,7 @@ def main(argv: list[str]) -> int:
             picture = reproduce.DOCS / own.paper / f"{own.file}.png"
             print(section(own, own.committed, str(picture) if picture.exists() else "", "text"))
         return 0
-    failed = 0 if args.runs else reproduce.run_missing(several, args)
+    failed = 0 if args.runs else sum(reproduce.execute(own, args) for own in several)
     for own in several:
         results, cells = reproduce.tabulate(own, args)
         usual = f"runs/papers/{own.paper}" + ("" if args.scale == EMBEDDED else "-full")

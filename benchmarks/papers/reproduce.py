@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ... import HoldfastError
-from ...endings import sigterm_as_ctrl_c
 from ...files import read_json, whole_file
 from ...run_folder import CELL
 from ..results.run_protocol import sentence
@@ -37,21 +36,18 @@ class Work(NamedTuple):
     missing: Sequence[str] = ()
 
 
-def run_missing(several: list[Experiment], args: argparse.Namespace) -> int:
-    """Execute missing runs and train missing ensembles; returns the number of failed runs."""
-    failed = elsewhere = 0
+def execute(own: Experiment, args: argparse.Namespace) -> int:
+    """Execute missing runs or train missing ensembles; returns the number of failed runs."""
+    if own.takes == "ensembles":
+        train_missing(own, args)
+    if own.takes != "runs":
+        return 0
+    cells = cells_of(own, args)
+    if missing := sum(not cell.finished for cell in cells):
+        print(f"{own.name}: {missing} runs.")
+    args.command = command(own, args.scale)
     try:
-        with sigterm_as_ctrl_c():
-            for own in several:
-                args.command = command(own, args.scale)
-                if own.takes == "ensembles":
-                    train_missing(own, args)
-                elif own.takes == "runs":
-                    cells = cells_of(own, args)
-                    if unfinished := sum(not cell.finished for cell in cells):
-                        print(f"{own.name}: {unfinished} runs.")
-                    ended = suite.run_cells(cells, args)
-                    failed, elsewhere = failed + ended[0], elsewhere + ended[1]
+        failed, elsewhere = suite.run_cells(cells, args)
     except KeyboardInterrupt:
         # The message of a run names --resume, which this command lacks.
         raise KeyboardInterrupt("interrupted; rerun the same command to continue") from None

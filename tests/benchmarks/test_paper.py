@@ -1,12 +1,9 @@
 """Tables and figures of the papers: golden tables of made-up runs, committed pages, and the command."""
 
 import json
-import os
 import re
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +11,6 @@ import pytest
 import yaml
 from conftest import DATA, model
 from made_up import put
-from processes import started, until
 
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.papers import EXPERIMENTS, Experiment, reproduce
@@ -239,30 +235,3 @@ def test_a_small_experiment_from_end_to_end(
     again = json.loads((folder / "small.json").read_text())
     assert sorted(again["table"]["rows"]) == sorted(kept["table"]["rows"])
     assert records == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("record.jsonl")}
-
-
-def longer_than(rows: int, folder: Path) -> Iterator[Path]:
-    """The records there with more rows."""
-    for path in sorted(folder.rglob("record.jsonl")):
-        if path.read_bytes().count(b"\n") > rows:
-            yield path
-
-
-@pytest.mark.slow
-def test_a_signal_names_a_command_that_continues(tmp_path: Path) -> None:
-    """SIGTERM, then the same command with Ctrl-C: the first run goes on where it was stopped."""
-    record, begun = None, b""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        words = ("paper", "rdumb/FigA.5c", "--out", tmp_path / "runs")
-        with started(*words, folder=tmp_path, session=True) as process:
-            record = until(
-                lambda: next(longer_than(begun.count(b"\n") + 2, tmp_path), None),  # noqa: B023
-                alive=lambda: process.poll() is None,
-            )
-            os.killpg(process.pid, number)
-            output = process.told(200)
-        assert (process.returncode, "--resume" in output) == (130, False), output
-        assert output.splitlines()[-1].startswith("holdfast paper:")
-        assert "rerun the same command" in output
-        assert record.read_bytes().startswith(begun)
-        begun = record.read_bytes()
