@@ -3,8 +3,8 @@
 from . import (  # noqa: I001, F401
     rdumb_tables,
     rdumb_figures,
-    flips_chapter,
-    flips_appendix,
+    flips_estimates,
+    flips_phases,
     aetta_tables,
     agreement_tables,
     citeme_claims,

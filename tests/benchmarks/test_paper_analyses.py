@@ -13,10 +13,10 @@ from holdfast.benchmarks.papers import (
     EXPERIMENTS,
     aetta_tables,
     field_tables,
+    flips_phases,
     monitoring_tables,
     rdumb_figures,
     rdumb_tables,
-    tent_phases,
     walks,
 )
 from holdfast.benchmarks.papers.accuracy_tables import rates
@@ -126,22 +126,22 @@ def test_aettas_average_gain_is_the_abstracts() -> None:
 
 def test_points_at_rest_are_ordinary_expectation_maximisation() -> None:
     """Whose likelihood never falls; points that move come together."""
-    points, _, means = tent_phases.mixture(3, 50, 4.0, np.random.default_rng(0))
-    rest = [*tent_phases.maximised(points, means + 2, 30, rate=0.0)]
+    points, _, means = flips_phases.mixture(3, 50, 4.0, np.random.default_rng(0))
+    rest = [*flips_phases.maximised(points, means + 2, 30, rate=0.0)]
     likelihoods = [
         np.log(np.exp(-0.5 * ((points[:, None] - centroids) ** 2).sum(-1)).sum(1)).sum()
         for _, centroids in rest
     ]
     assert np.all(np.diff(likelihoods) > -1e-9)
     assert all(np.array_equal(still, points) for still, _ in rest)
-    *_, (moved, centroids) = tent_phases.maximised(points, means, 200, rate=0.1)
+    *_, (moved, centroids) = flips_phases.maximised(points, means, 200, rate=0.1)
     assert np.linalg.norm(moved[:, None] - centroids, axis=-1).min(1).max() < 0.1
 
 
 def test_embeddings_lie_near_their_class_means() -> None:
     random, means = np.random.default_rng(0), 9 * np.eye(4, 8)
     labels = np.repeat(np.arange(4), 15)
-    points, stars = tent_phases.embedded(means[labels] + random.normal(size=(60, 8)), means)
+    points, stars = flips_phases.embedded(means[labels] + random.normal(size=(60, 8)), means)
     nearest = np.linalg.norm(points[:, None] - stars, axis=-1).argmin(1)
     assert (nearest == labels).mean() > 0.9
 
