@@ -90,10 +90,6 @@ class Experiment:
         return self.name.partition("/")[2]
 
     @property
-    def scales(self) -> list[str]:
-        return list(self.suites)
-
-    @property
     def path(self) -> Path:
         """The path of the committed results at embedded scale."""
         return HERE / self.paper / "results" / f"{self.file}.json"

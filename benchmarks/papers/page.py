@@ -1,6 +1,6 @@
 """Pages in Markdown: the section of an experiment, the page of a paper, and that of all claims."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ from ..results.run_statistics import Values, deviation
 from ..results.text_table import Lines, first_of, formatted
 from .claims import GROUPS
 from .experiment import EMBEDDED, Experiment, data
-from .table import AVERAGE, Table, written
+from .table import Table, written
 from .verdicts import STATES, Verdict
 
 Published = dict[tuple[str, str], dict[str, Any]]  # {(panel, curve): {x: number or [mean, sd]}}
@@ -22,6 +22,7 @@ PAPERS = {
     "field": "All methods",
 }
 NO_CLAIM = "The paper draws no conclusion here that runs could decide."
+AVERAGE = "Average"
 FEW = 12  # maximum number of printed columns of a table along an axis
 RERUN = "Rerun noise, with other threads or instructions: up to {:.2g} points of accuracy in a run."
 PAGE = """# {}
@@ -90,23 +91,30 @@ def page(paper: str, several: Iterable[Experiment]) -> str:
 
 
 def lines(table: Table) -> Lines:
-    """Our rows, each with its number of runs unless the numbers are exact."""
+    """Our rows, each with its number of runs unless numbers are exact, and means of rows or columns."""
     xs = table.xs
     if table.along and len(xs) > FEW:
         xs = [xs[n] for n in np.linspace(0, len(xs) - 1, FEW).astype(int)]
-    means = table.summaries
-    averages = list(table.averaged or [AVERAGE]) if table.summary == "columns" else []
-    result = [["", *map(written, xs), *averages, "runs"]]
+    averaged = (table.averaged or {AVERAGE: xs}) if table.summary == "columns" else {}
+    result = [["", *map(written, xs), *averaged, "runs"]]
     for key, cells in table.cells.items():
         runs = max(map(len, cells.values()))
         row = [number(cells.get(x, {}), runs) for x in xs]
-        row += [text_of(means.get(key, {}).get(name)) for name in averages]
+        row += [average([table.mean(*key, x) for x in own]) for own in averaged.values()]
         result.append([label(*key), *row, str(runs)])
     if table.summary == "rows":
-        result += [
-            [name, *(text_of(own.get(x)) for x in xs), ""] for (_, name), own in means.items()
-        ]
+        known = [[table.mean(*key, x) for key in table.cells] for x in xs]
+        columns = [sorted(mean for mean in column if mean is not None) for column in known]
+        result.append([AVERAGE, *map(average, columns), ""])
+        result.append(["Worst case", *(text_of(max(column)) for column in columns), ""])
+        result.append(["Average (worst excluded)", *(average(c[:-1]) for c in columns), ""])
     return [line[:-1] for line in result] if table.exact else result
+
+
+def average(means: Sequence[float | None]) -> str:
+    """The mean as text, "-" unless all numbers are known."""
+    known = [mean for mean in means if mean is not None]
+    return text_of(float(np.mean(known)) if known and len(known) == len(means) else None)
 
 
 def number(values: Values[str], usual: int) -> str:

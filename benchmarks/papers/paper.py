@@ -56,7 +56,8 @@ def main(argv: list[str]) -> int:
     if args.show:
         for own in several:
             picture = reproduce.DOCS / own.paper / f"{own.file}.png"
-            print(section(own, own.committed, str(picture) if picture.exists() else "", "text"))
+            shown = str(picture) if picture.exists() else ""
+            print(section(own, own.committed, shown, "text"), end="\n\n")
         return 0
     failed = 0 if args.runs else sum(reproduce.execute(own, args) for own in several)
     for own in several:
@@ -66,14 +67,14 @@ def main(argv: list[str]) -> int:
         picture = reproduce.write(own, results, cells, Path(given or usual, "results"))
         if args.keep:
             reproduce.keep(own, results, picture)
-        print(section(own, results, str(picture), "text"))
+        print(section(own, results, str(picture), "text"), end="\n\n")
     return 1 if failed else 0
 
 
 def entry(own: Experiment, whole: bool = False) -> dict[str, Any]:
     """An experiment as JSON; whole: with its committed numbers and the verdict on each claim."""
     found = {
-        **{"name": own.name, "paper": own.paper, "shows": own.shows, "scales": own.scales},
+        **{"name": own.name, "paper": own.paper, "shows": own.shows, "scales": list(own.suites)},
         "suites": {scale: list(names) for scale, names in own.suites.items()},
         **{"done": bool(own.committed), "verdict": own.verdict, "remark": own.note},
     }
@@ -96,7 +97,7 @@ def check(several: list[Experiment], scale: str, show: bool, given: bool) -> Non
     """Refuse a scale that an experiment does not have, and to show results that were not committed."""
     for own in several:
         if own.suites and not given and scale not in own.suites:
-            known = ", ".join(own.scales)
+            known = ", ".join(own.suites)
             raise HoldfastError(f"{own.name} has no {scale} scale. Choose from {known}.")
         if show and (not own.committed or scale != EMBEDDED):
             raise HoldfastError(

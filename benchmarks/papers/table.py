@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from ..results.run_statistics import Difference, Values, paired
 
 COLUMNS = ["panel", "curve", "x", "run", "value"]
 X = str | float  # the name of a column, or a position along an axis
-WORST, ALL_BUT_WORST, AVERAGE = "Worst case", "Average (worst excluded)", "Average"
 
 # What selects x: None for all, one x, positions, a function of all x, or a list of selectors.
 Selector = None | X | slice | Callable[[list[X]], list[X]] | Sequence[Any]
@@ -177,23 +175,6 @@ class Table:
     def change(self, panel: str, curve: str, first: X, last: X) -> Difference | None:
         """The change of a curve from one x to another, paired by run."""
         return self.gap(self.values(panel, curve, last), self.values(panel, curve, first))
-
-    @property
-    def summaries(self) -> dict[tuple[str, str], dict[X, float]]:
-        """The means that follow from the rows, as {(panel, curve): {x: value}}."""
-        found: dict[tuple[str, str], dict[X, float]] = {}
-        averaged = self.averaged or {AVERAGE: self.xs}
-        for key, name in product(self.cells, averaged) if self.summary == "columns" else ():
-            means = [self.mean(*key, x) for x in averaged[name]]
-            if None not in means:
-                found.setdefault(key, {})[name] = float(np.mean(means))
-        for x in self.xs if self.summary == "rows" else ():
-            means = sorted(m for key in self.cells if (m := self.mean(*key, x)) is not None)
-            if len(means) > 1:
-                below = (np.mean(means), means[-1], np.mean(means[:-1]))
-                for name, value in zip((AVERAGE, WORST, ALL_BUT_WORST), below, strict=True):
-                    found.setdefault(("", name), {})[x] = float(value)
-        return found
 
 
 def mean_by_run(several: Iterable[Values[str]]) -> Values[str]:
