@@ -47,16 +47,9 @@ def quality(estimates: Array, truth: Array, low: Array, high: Array) -> Quality:
     return Quality(r2, rho, errors.mean(), inside.mean(), len(banded), width.mean())
 
 
-def of_runs(runs: list[Run], name: str) -> Quality:
-    """The mean of each measure over the runs where it is known; `bands` is the sum."""
-    columns = (name, "accuracy", f"{name}_low", f"{name}_high")
-    each = [quality(*map(run.column, columns)) for run in runs]
-    return Quality(*pd.DataFrame(each).mean())._replace(bands=sum(one.bands for one in each))
-
-
-def of_batches(run: Run) -> list[str]:
-    """The estimators of the current batch's accuracy, which have an error per batch."""
-    return [name for name in run.estimators if f"{name}_error" in run.columns]
+def of_run(run: Run, name: str) -> Quality:
+    """The quality of one of a run's estimators."""
+    return quality(*map(run.column, (name, "accuracy", f"{name}_low", f"{name}_high")))
 
 
 # ---- alarms ------------------------------------------------------------------------------------------

@@ -9,9 +9,9 @@ import pandas as pd
 from ... import HoldfastError
 from ...alarms import WINDOW as ALARM_WINDOW
 from .collapse import below, intervals
-from .estimate_quality import alarm_quality, alarms, of_batches, of_runs
+from .estimate_quality import alarm_quality, alarms, of_run
 from .run_statistics import last_eighth, mean
-from .runs import Run, collect, grouped
+from .runs import Run, collect
 from .text_table import formatted, points
 
 EXAMPLE = "Add one, as in `holdfast suite estimators-glyphs`."
@@ -58,27 +58,31 @@ def main(argv: list[str]) -> None:
 
 def quality(args: Namespace) -> None:
     """Print one line per stream, method and estimator, with means over runs."""
-    runs = [run for run in collect(args.folder) if run.estimators and run.accuracy is not None]
-    if not runs:
+    each = [
+        {
+            "stream": run.setting,
+            "method": run.label,
+            "estimator": name,
+            **of_run(run, name)._asdict(),
+        }
+        for run in collect(args.folder)
+        for name in run.estimators
+        if f"{name}_error" in run.columns  # labels, and an estimate of the current batch
+    ]
+    if not each:
         raise HoldfastError(f"{args.folder} has no run with labels and an estimator. {EXAMPLE}")
-    rows = []
-    groups = grouped(runs, lambda run: (run.setting, run.label, run.override))
-    for (setting, label, _), same in sorted(groups.items()):
-        for name in dict.fromkeys(name for run in same for name in of_batches(run)):
-            found = of_runs(same, name)
-            row = {
-                "stream": setting,
-                "method": label,
-                "estimator": name,
-                "runs": str(len(same)),
-                "R2": f"{found.r2:.2f}",
-                "rho": f"{found.rho:.2f}",
-                "MAE": f"{100 * found.error:.1f}",
-                "coverage": f"{100 * found.coverage:.0f} % of {found.bands:,}",
-                "mean width": f"{100 * found.width:.1f}",
-            }
-            rows.append(row)
-    print(formatted(pd.DataFrame(rows).replace("^nan.*", "-", regex=True)))
+    by = pd.DataFrame(each).groupby(["stream", "method", "estimator"])
+    means, bands = by.mean(), by["bands"].sum()
+    covered = zip(100 * means["coverage"], bands, strict=True)
+    columns = {
+        "runs": by.size().astype(str),
+        "R2": means["r2"].map("{:.2f}".format),
+        "rho": means["rho"].map("{:.2f}".format),
+        "MAE": (100 * means["error"]).map("{:.1f}".format),
+        "coverage": [f"{share:.0f} % of {n:,}" for share, n in covered],
+        "mean width": (100 * means["width"]).map("{:.1f}".format),
+    }
+    print(formatted(pd.DataFrame(columns).reset_index().replace("^nan.*", "-", regex=True)))
     print("MAE and width are in points; the bands' nominal coverage is 95 % of the batches.")
 
 
@@ -113,17 +117,14 @@ def judged_alarms(runs: list[Run], window: int = ALARM_WINDOW) -> pd.DataFrame:
         for (name, rule), alarm in alarms(run, window).items():
             found = alarm_quality(collapsed, alarm, run.column("images"), window)
             names = {"method": run.label, "estimator": name, "alarm": rule}
-            rows.append({**names, "override": run.override, **found._asdict()})
+            rows.append({**names, **found._asdict()})
     return pd.DataFrame(rows)
 
 
 def warnings_table(judged: pd.DataFrame) -> pd.DataFrame:
     """One row per method, rule and estimator, aggregated over streams and seeds."""
-    keys, sums = (
-        ["method", "alarm", "estimator", "override"],
-        ["collapses", "false_alarms", "images"],
-    )
-    table = judged.groupby(keys)[[*sums, "delays"]].sum().reset_index()
+    sums = ["collapses", "delays", "false_alarms", "images"]
+    table = judged.groupby(["method", "alarm", "estimator"])[sums].sum().reset_index()
     rates = 100_000 * table["false_alarms"] / table["images"].clip(lower=1)
     false = zip(table["false_alarms"], rates, strict=True)
     columns = {
