@@ -1,4 +1,4 @@
-"""Claims: sentences about a table, and the primitives that compare its numbers.
+"""The primitives of claims, which compare numbers of a table.
 
 A primitive yields the parts of a claim, all of which must hold. `curve` and `than` are names of curves,
 `panel` of panels (default: all), each a name, a list, a slice, or a function of all names; there is one
@@ -6,10 +6,9 @@ part per combination. Each run is averaged over `x` before runs are compared; wi
 part.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise, product
-from typing import Any, Concatenate, NamedTuple, ParamSpec
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,13 +23,7 @@ from ..results.run_statistics import (
 from .table import FIRST, LAST, Selector, Table, X, selected, written
 
 INF = float("inf")
-GROUPS = {
-    "paper": "The papers' claims",
-    "ours": "Our own hypotheses",
-    "threshold": "The papers' claims with a threshold of ours",
-}
 Names = str | slice | Callable[[list[str]], list[str]] | Iterable[str] | None
-Arguments = ParamSpec("Arguments")
 
 
 class Part(NamedTuple):
@@ -293,60 +286,3 @@ def means(t: Table, x: X) -> Values[str]:
 def words(*names: str) -> str:
     """The names that are not empty, separated by commas."""
     return ", ".join(filter(None, names))
-
-
-def deferred(
-    primitive: Callable[Concatenate[Table, Arguments], Parts],
-) -> Callable[Concatenate["Claim", Arguments], "Claim"]:
-    """A method of a claim by which a primitive with these arguments checks it."""
-
-    def method(self: "Claim", *args: Arguments.args, **options: Arguments.kwargs) -> "Claim":
-        return self.by(primitive, *args, **options)
-
-    return method
-
-
-@dataclass(eq=False)
-class Claim:
-    """A sentence of a paper, or of ours, and its checks: its methods, which can be chained, or functions.
-
-    group: whose claim it is, one of GROUPS. points: whether its numbers are points of accuracy, the unit of
-    rerun noise. undecidable: by scale, the reason why its runs cannot decide the claim. premise: a check
-    that must hold for the claim to be meaningful; `unless` states what is missing without it.
-    """
-
-    id: str
-    says: str
-    group: str = "paper"
-    points: bool = True
-    undecidable: Mapping[str, str] = field(default_factory=dict)
-    premise: Check | None = None
-    unless: str = ""
-    checks: list[Check] = field(default_factory=list)
-
-    def __call__(self, check: Check) -> Check:
-        """Check the claim by the decorated function."""
-        self.by(check)
-        return check
-
-    def by(
-        self, check: Callable[Concatenate[Table, Arguments], Parts], *args: Any, **options: Any
-    ) -> "Claim":
-        """Check the claim also by a function of the table and these arguments."""
-        self.checks.append(lambda table: check(table, *args, **options))
-        return self
-
-    def check(self, table: Table) -> list[Part]:
-        """The parts of the claim."""
-        return [part for check in self.checks for part in check(table)]
-
-    above, below, ordered = deferred(above), deferred(below), deferred(ordered)
-    rises, falls, falls_along = deferred(rises), deferred(falls), deferred(falls_along)
-    near, bounded, positive = deferred(near), deferred(bounded), deferred(positive)
-    share_kept, share_above, spread = deferred(share_kept), deferred(share_above), deferred(spread)
-    lower_mean, mean_below = deferred(lower_mean), deferred(mean_below)
-    rank_correlation, peak, computed = (
-        deferred(rank_correlation),
-        deferred(peak),
-        deferred(computed),
-    )

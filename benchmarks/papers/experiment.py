@@ -21,9 +21,9 @@ from ... import HoldfastError
 from ...files import read_json
 from ..suites import grid
 from ..suites.cell import Cell
-from .claims import Claim, listed
+from .claims import listed
 from .table import Table
-from .verdicts import Verdict, counted, judge
+from .verdicts import Claim, Verdict, counted, judge
 
 HERE = Path(__file__).parent
 SCALES = EMBEDDED, FULL = ("embedded", "full")

@@ -7,10 +7,9 @@ import numpy as np
 
 from ..results.run_statistics import Values, deviation
 from ..results.text_table import Lines, first_of, formatted
-from .claims import GROUPS
 from .experiment import EMBEDDED, Experiment, data
 from .table import Table, written
-from .verdicts import STATES, Verdict
+from .verdicts import GROUPS, STATES, Verdict
 
 Published = dict[tuple[str, str], dict[str, Any]]  # {(panel, curve): {x: number or [mean, sd]}}
 PAPERS = {

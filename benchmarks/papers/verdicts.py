@@ -1,9 +1,12 @@
-"""Verdicts on claims: a state, and the numbers from which it follows, in words."""
+"""Claims, and the verdicts on them: a state, and the numbers from which it follows, in words."""
 
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Concatenate, NamedTuple, ParamSpec
 
 from ..results.text_table import first_of
-from .claims import INF, Claim, Part
+from . import claims
+from .claims import INF, Check, Part, Parts
 from .table import Table
 
 HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
@@ -11,6 +14,76 @@ PREMISE, UNJUDGED = "premise not met", "not judged"
 STATES = (HOLDS, FAILS, UNDECIDED, PREMISE, UNJUDGED)
 ONE_RUN, NO_RUNS = "one run, not judged", "runs are missing"
 SHOWN = 4  # maximum number of failed parts of a conjunction that are listed
+GROUPS = {
+    "paper": "The papers' claims",
+    "ours": "Our own hypotheses",
+    "threshold": "The papers' claims with a threshold of ours",
+}
+Arguments = ParamSpec("Arguments")
+
+
+def deferred(
+    primitive: Callable[Concatenate[Table, Arguments], Parts],
+) -> Callable[Concatenate["Claim", Arguments], "Claim"]:
+    """A method of a claim by which a primitive with these arguments checks it."""
+
+    def method(self: "Claim", *args: Arguments.args, **options: Arguments.kwargs) -> "Claim":
+        return self.by(primitive, *args, **options)
+
+    return method
+
+
+@dataclass(eq=False)
+class Claim:
+    """A sentence of a paper, or of ours, and its checks: its methods, which can be chained, or functions.
+
+    group: whose claim it is, one of GROUPS. points: whether its numbers are points of accuracy, the unit of
+    rerun noise. undecidable: by scale, the reason why its runs cannot decide the claim. premise: a check
+    that must hold for the claim to be meaningful; `unless` states what is missing without it.
+    """
+
+    id: str
+    says: str
+    group: str = "paper"
+    points: bool = True
+    undecidable: Mapping[str, str] = field(default_factory=dict)
+    premise: Check | None = None
+    unless: str = ""
+    checks: list[Check] = field(default_factory=list)
+
+    def __call__(self, check: Check) -> Check:
+        """Check the claim by the decorated function."""
+        self.by(check)
+        return check
+
+    def by(
+        self, check: Callable[Concatenate[Table, Arguments], Parts], *args: Any, **options: Any
+    ) -> "Claim":
+        """Check the claim also by a function of the table and these arguments."""
+        self.checks.append(lambda table: check(table, *args, **options))
+        return self
+
+    def check(self, table: Table) -> list[Part]:
+        """The parts of the claim."""
+        return [part for check in self.checks for part in check(table)]
+
+    above = deferred(claims.above)
+    below = deferred(claims.below)
+    ordered = deferred(claims.ordered)
+    rises = deferred(claims.rises)
+    falls = deferred(claims.falls)
+    falls_along = deferred(claims.falls_along)
+    near = deferred(claims.near)
+    bounded = deferred(claims.bounded)
+    positive = deferred(claims.positive)
+    share_kept = deferred(claims.share_kept)
+    share_above = deferred(claims.share_above)
+    spread = deferred(claims.spread)
+    lower_mean = deferred(claims.lower_mean)
+    mean_below = deferred(claims.mean_below)
+    rank_correlation = deferred(claims.rank_correlation)
+    peak = deferred(claims.peak)
+    computed = deferred(claims.computed)
 
 
 class Verdict(NamedTuple):

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast.benchmarks.papers import EXPERIMENTS, claims
-from holdfast.benchmarks.papers.claims import Claim, Part
+from holdfast.benchmarks.papers.claims import Part
 from holdfast.benchmarks.papers.experiment import data
 from holdfast.benchmarks.papers.page import section
 from holdfast.benchmarks.papers.table import FIRST, LAST, REST, Table, middle, second_half, tidy
@@ -16,6 +16,7 @@ from holdfast.benchmarks.papers.verdicts import (
     PREMISE,
     UNDECIDED,
     UNJUDGED,
+    Claim,
     described,
     judge,
     state,
