@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 
 from ... import HoldfastError, printable
-from ...callbacks.functional.aline import mean_absolute_error, mean_percentage_error
 from ...run_folder import OUTPUTS
 from .agreement_plot import draw, line_text, points
 from .model_agreement import TRUSTED, Estimates, Models, estimate, from_files
@@ -24,10 +23,7 @@ from .text_table import formatted
 
 # Whole-dataset estimates, as in the summaries of DatasetEstimates.
 CONFIDENCE = [name + end for name in ("AC", "DoC", "ATC-MC", "ATC-NE") for end in ("", "_T")]
-ERRORS = {
-    "mean absolute error, points": mean_absolute_error,
-    "mean absolute percentage error (MAPE)": mean_percentage_error,
-}
+ERRORS = ("mean absolute error, points", "mean absolute percentage error (MAPE)")
 
 
 def agree(args: Namespace) -> None:
@@ -106,47 +102,36 @@ def of_predictions(folders: list[Path], together: bool) -> Iterable[Models]:
 
 def print_tables(found: list[Estimates]) -> None:
     """Print the models of a single stream, or for several the errors on each stream."""
-    if len(found) > 1:
-        for title in ERRORS:
-            print(f"{title} (over models)\n{formatted(stream_table(found, title))}\n")
+    table = pd.concat(map(estimates_of, found), keys=range(len(found)))  # by stream and model
+    gaps = table.drop(columns="accuracy").sub(table["accuracy"], axis=0).abs()
+    relative = gaps.div(table["accuracy"].replace(0, np.nan), axis=0)
+    errors = [each.groupby(level=0).mean() for each in (gaps, relative)]
+    if len(found) == 1:
+        models = found[0].models
+        rows = [
+            table.loc[0],
+            *(e.set_axis([f"({t})"]) for t, e in zip(ERRORS, errors, strict=True)),
+        ]
+        shown = pd.concat(rows[:1] if found[0].truth is None else rows).dropna(axis=1, how="all")
+        print(printable(f"{models.stream}, seed {models.seed}: {models.measured} in percent"))
+        shown = in_percent(shown.rename(columns={"accuracy": models.measured}))
+        print(formatted(shown.reset_index(names="model")))
         return
-    (result,) = found
-    models, table = result.models, estimates_of(result)
-    if result.truth is not None:
-        table.insert(0, models.measured, result.truth)
-        table = pd.concat([table, errors_of(result).rename(index=lambda title: f"({title})")])
-    print(printable(f"{models.stream}, seed {models.seed}: {models.measured} in percent"))
-    print(formatted(in_percent(table).reset_index(names="model")))
-
-
-def stream_table(found: list[Estimates], title: str) -> pd.DataFrame:
-    """One row per stream with one of ERRORS over the models for each estimate."""
-    facts = {
-        "stream": [result.models.stream for result in found],
-        "seed": [str(result.models.seed) for result in found],
-        "models": [str(len(result.models.names)) for result in found],
-        "measure": [result.models.measured for result in found],
+    ends = {
+        "R²": [f"{result.r2:.3f}" for result in found],
+        "agreement - accuracy, source": [f"{100 * result.excess:+.2f}" for result in found],
     }
-    errors = in_percent(pd.DataFrame([errors_of(result).loc[title] for result in found]))
-    table = pd.concat([pd.DataFrame(facts), errors.reset_index(drop=True)], axis=1)
-    table["R²"] = [f"{result.r2:.3f}" for result in found]
-    table["agreement - accuracy, source"] = [f"{100 * result.excess:+.2f}" for result in found]
-    return table
+    facts = pd.DataFrame([facts_of(result.models) for result in found]).map(str)
+    for title, error in zip(ERRORS, errors, strict=True):
+        whole = pd.concat([facts, in_percent(error), pd.DataFrame(ends)], axis=1)
+        print(f"{title} (over models)\n{formatted(whole)}\n")
 
 
 def estimates_of(result: Estimates) -> pd.DataFrame:
-    """One row per model and one column per estimate, in [0,1]."""
-    return pd.DataFrame({**result.estimates, **result.oracle}, result.models.names)
-
-
-def errors_of(result: Estimates) -> pd.DataFrame:
-    """Each of ERRORS (rows) of each estimate (columns) over the models; empty without labels."""
-    table = estimates_of(result)
-    if result.truth is None:
-        return pd.DataFrame(index=list(ERRORS))
-    return pd.DataFrame(
-        {t: table.apply(error, args=(result.truth,)) for t, error in ERRORS.items()}
-    ).T
+    """The accuracy of each model and its estimates, in [0,1]; NaN where unknown."""
+    truth = np.nan if result.truth is None else result.truth
+    columns = {"accuracy": truth, **result.estimates, **result.oracle}
+    return pd.DataFrame(columns, result.models.names)
 
 
 def in_percent(shares: pd.DataFrame) -> pd.DataFrame:
@@ -154,15 +139,18 @@ def in_percent(shares: pd.DataFrame) -> pd.DataFrame:
     return shares.map(lambda share: "-" if np.isnan(share) else f"{100 * share:.2f}")
 
 
+def facts_of(models: Models) -> dict[str, Any]:
+    """What several models are about."""
+    stream, seed, names = models.stream, models.seed, models.names
+    return {"stream": stream, "seed": seed, "models": len(names), "measure": models.measured}
+
+
 def as_json(result: Estimates) -> dict[str, Any]:
     """The estimates of each model as JSON."""
-    models = result.models
     lines = {"accuracy_line": result.accuracy_line, "agreement_line": result.agreement_line}
     return {
-        "stream": models.stream,
-        "seed": models.seed,
-        "models": models.names,
-        "measure": models.measured,
+        **facts_of(result.models),
+        "models": result.models.names,
         "accuracy": None if result.truth is None else result.truth.tolist(),
         **{name: values.tolist() for name, values in result.estimates.items()},
         "oracle": {name: values.tolist() for name, values in result.oracle.items()},

@@ -14,7 +14,7 @@ from .run_statistics import last_eighth, mean
 from .runs import Run, collect
 from .text_table import formatted, points
 
-EXAMPLE = "Add one, as in `holdfast suite estimators-glyphs`."
+EXAMPLE = "Add them, as in `holdfast suite aetta/estimators`."
 
 
 def parser() -> ArgumentParser:
@@ -96,11 +96,10 @@ def warnings(args: Namespace) -> None:
         print("The runs have no labels to evaluate alarms. Estimated accuracy in percent:")
         print(formatted(estimates_table(unlabelled)))
     else:
-        watched = any(run.adapts and run.estimators for run in runs)
-        lacking = "adapting run with an estimator"
-        if watched:
-            lacking = "run of Source on the stream of a run with an estimator, with the same length"
-        raise HoldfastError(f"{args.folder} contains no {lacking}. {EXAMPLE}")
+        raise HoldfastError(
+            f"{args.folder} contains no adapting run with an estimator beside a run of Source on the same "
+            f"stream, of the same length. {EXAMPLE}"
+        )
 
 
 def judged_alarms(runs: list[Run], window: int = ALARM_WINDOW) -> pd.DataFrame:
