@@ -89,40 +89,25 @@ class ALine(NamedTuple):
     aline_s: Array  # [m]
     aline_d: Array  # [m]
     agreement_line: Line  # trust the estimates only if its r2 exceeds 0.95
-    pairs: int  # to which the line was fitted
 
 
 def aline_of_shares(
-    accuracy: Array,
-    inside: Array,
-    outside: Array,
-    samples: tuple[int, int],
-    most_agreement: float | None = None,
+    accuracy: Array, inside: Array, outside: Array, samples: tuple[int, int]
 ) -> ALine:
     """ALine-S and ALine-D from in-distribution accuracy [m] and agreement [m,m] in and out of distribution.
 
     The line probit(agreement OOD) = a probit(agreement ID) + b is fitted to all pairs (Saxena et al.
-    2024, eq. 2), or to those that agree in distribution on less than `most_agreement` (0.95 in the
-    official notebook). ALine-S applies this line to accuracy: Phi(a probit(accuracy ID) + b). (The official
+    2024, eq. 2). ALine-S applies this line to accuracy: Phi(a probit(accuracy ID) + b). (The official
     notebook returns it before Phi; the last line of Saxena et al. omits the probit.) ALine-D solves, by
     least squares over the pairs, (w_i + w_j) / 2 = probit(agr OOD) + a ((probit acc_i + probit acc_j) / 2 -
     probit(agr ID)) for w = probit(accuracy OOD). `samples`: numbers of samples in and out of distribution.
 
-    Raises HoldfastError if there are fewer than three models, or too few pairs.
+    Raises HoldfastError if there are fewer than three models.
     """
     models = len(accuracy)
     if models < 3:
         raise HoldfastError(f"Agreement-on-the-line needs at least 3 models, not {models}.")
     first, second = pairs(models)
-    if most_agreement is not None:
-        kept = inside[first, second] < most_agreement
-        if kept.sum() < models:
-            raise HoldfastError(
-                f"Only {kept.sum()} pairs of {models} models agree on less than "
-                f"{most_agreement:.0%} of the samples. Agreement-on-the-line needs models that "
-                "differ."
-            )
-        first, second = first[kept], second[kept]
     x, y = probit(inside[first, second], samples[0]), probit(outside[first, second], samples[1])
     fitted = line(x, y)
     known = probit(accuracy, samples[0])
@@ -130,7 +115,7 @@ def aline_of_shares(
     rows[np.arange(len(x)), first] = rows[np.arange(len(x)), second] = 0.5
     right = y + fitted.slope * ((known[first] + known[second]) / 2 - x)
     solution = np.linalg.lstsq(rows, right, rcond=None)[0]
-    return ALine(ndtr(fitted.slope * known + fitted.bias), ndtr(solution), fitted, len(x))
+    return ALine(ndtr(fitted.slope * known + fitted.bias), ndtr(solution), fitted)
 
 
 # ---- ProjNorm, and how well estimates and scores follow the accuracy ------------------------------

@@ -110,24 +110,24 @@ def test_labels_keep_the_marginal() -> None:
     assert max(chunk.max() for chunk in chunks) > 24_000
 
 
-def aline(inside: Any, labels: Any, outside: Any, most_agreement: float | None = None) -> ag.ALine:
+def aline(inside: Any, labels: Any, outside: Any) -> ag.ALine:
     """From predictions [m,n] in and out of distribution, and the labels of the first."""
     shares = ag.accuracies(inside, labels), ag.agreements(inside), ag.agreements(outside)
-    return ag.aline_of_shares(*shares, (inside.shape[1], outside.shape[1]), most_agreement)
+    return ag.aline_of_shares(*shares, (inside.shape[1], outside.shape[1]))
 
 
-@pytest.mark.parametrize("case", ["a", "b", "c_nearduplicates", "d_20models"])
+@pytest.mark.parametrize("case", ["a", "b", "d_20models"])
 def test_aline(case: str) -> None:
+    """In the other case the official notebook leaves out pairs, as Saxena et al. do not."""
     inputs = np.load(FOLDER / "aline_inputs.npz")
     expected = json.loads((FOLDER / "aline.json").read_text())[case]
     names = ("id_preds", "id_labels", "ood_preds")
     inside, labels, outside = (inputs[f"{case}.{name}"] for name in names)
-    found = aline(inside, labels, outside, 0.95)
+    found = aline(inside, labels, outside)
     slope, bias, r2 = found.agreement_line
     assert (slope, bias, r2) == pytest.approx(
         [expected[k] for k in ("slope", "bias", "r2")], rel=1e-6
     )
-    assert found.pairs == expected["pairs_kept"]
     np.testing.assert_allclose(found.aline_s, expected["aline_s_accuracy_normcdf"], rtol=1e-6)
     np.testing.assert_allclose(
         norm.ppf(found.aline_s), expected["aline_s_returned_probit_scale"], rtol=1e-6
@@ -139,24 +139,8 @@ def test_aline_needs_three_models_that_differ() -> None:
     same = np.zeros((4, 50), dtype=int)
     with pytest.raises(HoldfastError, match="at least 3 models"):
         aline(same[:2], same[0], same[:2])
-    for most in (None, 0.95):
-        with pytest.raises(HoldfastError, match="models that differ"):
-            aline(same, same[0], same, most)
-
-
-def test_aline_takes_all_pairs_unless_told() -> None:
-    """Saxena et al. 2024, eq. 2: also those that agree on nearly everything."""
-    random = np.random.default_rng(0)
-    labels = random.integers(5, size=2000)
-    wrong = random.random((4, 2000)) < np.array([0.01, 0.02, 0.03, 0.04])[:, None]
-    inside = np.where(wrong, 9, labels)
-    outside = np.where(random.random((4, 2000)) < 0.2, 9, inside)
-    assert ag.agreements(inside).min() > 0.95 - 0.02
-    found = aline(inside, labels, outside)
-    assert found.pairs == 6
-    assert np.isfinite([*found.aline_s, *found.aline_d]).all()
-    with pytest.raises(HoldfastError, match="pairs of 4 models"):
-        aline(inside, labels, outside, 0.95)
+    with pytest.raises(HoldfastError, match="models that differ"):
+        aline(same, same[0], same)
 
 
 def test_agreement_under_f1_and_exact_match() -> None:
