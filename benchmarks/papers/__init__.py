@@ -3,6 +3,7 @@
 from . import (  # noqa: I001, F401
     rdumb_tables,
     rdumb_figures,
+    rdumb_walks,
     flips_estimates,
     flips_phases,
     aetta_tables,

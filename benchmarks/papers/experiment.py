@@ -11,7 +11,7 @@ interval.says("shortest-worst").rises("RDumb", to=REST)
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -148,8 +148,8 @@ def experiment(
     full: str | Sequence[str] = (),
     scale: str = "",
     **about: Any,
-) -> Callable[[Callable[..., pd.DataFrame]], Experiment]:
-    """Register a function as an experiment.
+) -> Callable[..., Experiment]:
+    """Register a function as an experiment, with further arguments for it or as a decorator.
 
     Args:
         name: such as "rdumb/T2.4".
@@ -163,8 +163,9 @@ def experiment(
     suites = {own: listed(full if own == FULL and full else suite) for own in scales}
     only = {key: listed(about.pop(key)) for key in ONLY if key in about}
 
-    def register(function: Callable[..., pd.DataFrame]) -> Experiment:
-        own = Experiment(function, name, suites=suites, only=only, **about)
+    def register(function: Callable[..., pd.DataFrame], **arguments: Any) -> Experiment:
+        called = partial(function, **arguments) if arguments else function
+        own = Experiment(called, name, suites=suites, only=only, **about)
         return EXPERIMENTS.setdefault(name, own)
 
     return register

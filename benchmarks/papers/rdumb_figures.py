@@ -8,79 +8,54 @@ import numpy as np
 import pandas as pd
 
 from ..results.batch_means import by_corruption, pairs_of, severity, shown
-from ..results.run_statistics import Values, above_zero, paired
+from ..results.run_statistics import above_zero, paired
 from ..results.runs import Run, grouped
-from ..suites.cell import Cell
-from . import walks
-from .accuracy_tables import WINDOWS, accuracy, over_stream, windows
+from .accuracy_tables import WINDOWS, over_stream, windows
 from .claims import Part, Parts, above
 from .experiment import EMBEDDED, experiment
 from .rdumb_tables import BOTH, CCC, COLLAPSING, METHODS, Runs
-from .table import ALL, LAST, Table, X, second_half, tidy
+from .table import LAST, Table, X, second_half, tidy
 
-
-@experiment(
-    "rdumb/Fig2.1", BOTH, method=["Source", "ETA", "CoTTA"], setting=["CIN-C", "CCC-Medium"]
-)
-def two_streams(runs: Runs) -> pd.DataFrame:
-    """source model, ETA and CoTTA over CIN-C and over CCC-Medium"""
-    return over_stream(runs, order=["Source", "ETA", "CoTTA"], spread=True)
-
-
+two_streams = experiment(
+    "rdumb/Fig2.1",
+    BOTH,
+    method=["Source", "ETA", "CoTTA"],
+    setting=["CIN-C", "CCC-Medium"],
+    shows="source model, ETA and CoTTA over CIN-C and over CCC-Medium",
+)(over_stream, order=["Source", "ETA", "CoTTA"], spread=True)
 two_streams.says("below-on-ccc").above("Source", ["ETA", "CoTTA"], "CCC-Medium", LAST)
 
 
 @two_streams.says("varies")
 def varies(t: Table) -> Parts:
     """The deviation along CIN-C minus the largest one along CCC-Medium."""
-    highest = max(deviations(t, "CCC-Medium").values(), default=np.nan)
-    gap = above_zero({run: own - highest for run, own in deviations(t, "CIN-C").items()})
+    own = t.frame[t.frame["curve"] == "Source"].groupby(["panel", "run"])["value"]
+    deviations = own.std(ddof=0)
+    highest = deviations.get("CCC-Medium", pd.Series(dtype=float)).max()
+    gap = above_zero((deviations.get("CIN-C", pd.Series(dtype=float)) - highest).to_dict())
     yield Part("CIN-C - CCC-Medium", gap, 0)
-
-
-def deviations(t: Table, panel: str) -> Values[str]:
-    """The standard deviation of the source model's accuracy along the stream, for each run."""
-    own = t.frame[(t.frame["panel"] == panel) & (t.frame["curve"] == "Source")]
-    return own.groupby("run", sort=False)["value"].agg(lambda v: np.std(v.to_numpy())).to_dict()
 
 
 two_streams.says("above-on-cin-c").above(["ETA", "CoTTA"], "Source", "CIN-C", LAST)
 
 
-@experiment("rdumb/Fig2.2", "rdumb/ccc", takes="cells", picture=walks.draw_accuracies)
-def walk_accuracies(cells: list[Cell]) -> pd.DataFrame:
-    """images under gaussian noise and motion blur, and the walks between the two"""
-    return walks.accuracies_of_walks(cells)
-
-
-walk_accuracies.threshold("as-meant").near(x="mean accuracy", to="target accuracy", within=1)
-walk_accuracies.threshold("all-as-meant").near(
-    x=["lowest mean of all walks", "highest mean of all walks"], to="target accuracy", within=1
-)
-
-
-@experiment("rdumb/Fig2.3", BOTH)
-def all_over_stream(runs: Runs) -> pd.DataFrame:
-    """accuracy over CIN-C and CCC, means over the runs, of CCC over all 27 as well (with figure A.4)"""
-    return over_stream(runs, order=METHODS, pooled={"CCC (27 runs)": CCC})
-
-
+all_over_stream = experiment(
+    "rdumb/Fig2.3",
+    BOTH,
+    shows="accuracy over CIN-C and CCC, means over the runs, of CCC over all 27 as well (with figure A.4)",
+)(over_stream, order=METHODS, pooled={"CCC (27 runs)": CCC})
 all_over_stream.says("stable").above(["BNAdapt", "EATA", "RDumb"], "Source", CCC, LAST)
 all_over_stream.says("collapse").above("Source", [*COLLAPSING, "ETA"], CCC, LAST)
 
 
-@experiment(
+without_bn = experiment(
     "rdumb/Fig2.4",
     ["rdumb/network-cin-c", "rdumb/backbones"],
     method=["Source", "EATA", "RDumb"],
     override=["groupnorm", "ViT-B16"],
     setting=["CIN-C", "CCC-Medium"],
-)
-def without_bn(runs: Runs) -> pd.DataFrame:
-    """source model, EATA and RDumb without batch normalisation over CIN-C and CCC-Medium"""
-    return over_stream(runs, order=["Source", "EATA", "RDumb"], curve="method")
-
-
+    shows="source model, EATA and RDumb without batch normalisation over CIN-C and CCC-Medium",
+)(over_stream, order=["Source", "EATA", "RDumb"], curve="method")
 without_bn.says("eata-above").above("EATA", "Source", "CIN-C")
 without_bn.says("eata-below").above("Source", "EATA", "CCC-Medium")
 without_bn.says("rdumb-best").above("RDumb", ["Source", "EATA"], ["CIN-C", "CCC-Medium"])
@@ -118,12 +93,10 @@ def after_200(t: Table) -> X:
 
 def at_200(t: Table, change: Callable[[pd.Series, pd.Series, pd.Series], pd.Series]) -> Parts:
     """A change on each corruption, from all runs' accuracies at the start, at 200 steps, at the end."""
+    numbers = t.frame.pivot(index=["panel", "curve", "run"], columns="x", values="value")
     for panel in t.panels:
-        ends = [
-            {f"{c}, {r}": v for c in t.curves(panel) for r, v in t.values(panel, c, x).items()}
-            for x in (t.xs[0], after_200(t), t.xs[-1])
-        ]
-        yield Part(panel, above_zero(change(*map(pd.Series, ends)).to_dict()), 0)
+        ends = (numbers.loc[panel, x] for x in (t.xs[0], after_200(t), t.xs[-1]))
+        yield Part(panel, above_zero(change(*ends).to_dict()), 0)
 
 
 peaks.says("at-peak").by(at_200, lambda first, at, last: at - last)
@@ -173,14 +146,28 @@ since.says("gain-grows").rises("RDumb", RESET)
 # The 2-D toy in which entropy minimisation is stable or collapses (thesis, appendix A.1).
 CONDITIONS = {"condition 1": (4.0, False), "condition 2": (25.0, False), "eq. A.4": (25.0, True)}
 SIZES = {"embedded": (20_000, 20_000), "full": (300_000, 60_000)}  # points, steps
-SEEDS = (0, 1, 2)
 TRAINING = ((1000, 0.1), (1000, 0.01), (1000, 0.001))  # steps and learning rates
 RATE = 0.01  # learning rate of the adaptation
 
 
-def rotation(angle: float) -> np.ndarray:
-    """The rotation matrix of Eq. A.7."""
-    return np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
+@experiment("rdumb/Fig2.6", takes="scale")
+def toy_example(scale: str) -> pd.DataFrame:
+    """a 2-D toy: Tent on batch norm and logistic regression, stable or collapsing"""
+    return dynamics(*SIZES[scale])
+
+
+def dynamics(points: int, steps: int) -> pd.DataFrame:
+    """Accuracy, entropy and norm of the scale by adaptation step, in each condition."""
+    at = sorted({0, *np.geomspace(1, steps, 24).astype(int).tolist()})
+    rows: list[tuple[Any, ...]] = []
+    for name, (variance, literal) in CONDITIONS.items():
+        for seed in range(3):
+            clean, corrupted, labels = data(points, variance, seed, literal)
+            model = trained(clean, labels, np.random.default_rng([seed, 1]))
+            for step, own in adapted(corrupted, labels, *model, at):
+                rows += [(panel, name, step, f"seed {seed}", n) for panel, n in own.items()]
+    unit = "accuracy, %; entropy, nats / 100; norm of the scale"
+    return tidy(rows, unit=unit, axis="step of adaptation", log=True)
 
 
 def data(
@@ -199,6 +186,11 @@ def data(
     turn = rotation(-np.pi / 4).T if literal else rotation(-np.pi / 4)
     noise = noise @ (turn @ rotation(-np.pi / 6).T).T
     return clean, clean @ rotation(-np.pi / 9).T + noise, labels
+
+
+def rotation(angle: float) -> np.ndarray:
+    """The rotation matrix of Eq. A.7."""
+    return np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
 
 
 def normalised(points: np.ndarray) -> np.ndarray:
@@ -236,26 +228,6 @@ def adapted(
         # The derivative of the entropy by the logit.
         slope = -(p * (1 - p) * logits)
         scale = scale - RATE * weights * (x.T @ slope) / len(x)
-
-
-def dynamics(points: int, steps: int) -> pd.DataFrame:
-    """Accuracy, entropy and norm of the scale by adaptation step, in each condition."""
-    at = sorted({0, *np.geomspace(1, steps, 24).astype(int).tolist()})
-    rows: list[tuple[Any, ...]] = []
-    for name, (variance, literal) in CONDITIONS.items():
-        for seed in SEEDS:
-            clean, corrupted, labels = data(points, variance, seed, literal)
-            model = trained(clean, labels, np.random.default_rng([seed, 1]))
-            for step, own in adapted(corrupted, labels, *model, at):
-                rows += [(panel, name, step, f"seed {seed}", n) for panel, n in own.items()]
-    unit = "accuracy, %; entropy, nats / 100; norm of the scale"
-    return tidy(rows, unit=unit, axis="step of adaptation", log=True)
-
-
-@experiment("rdumb/Fig2.6", takes="scale")
-def toy_example(scale: str) -> pd.DataFrame:
-    """a 2-D toy: Tent on batch norm and logistic regression, stable or collapsing"""
-    return dynamics(*SIZES[scale])
 
 
 toy_example.threshold("stable").near("condition 1", panel="accuracy", x=LAST, to=slice(1), within=5)
@@ -326,23 +298,12 @@ def later(t: Table) -> Parts:
         yield Part(layer, paired(after, before), 0)
 
 
-@experiment(
-    "rdumb/FigA.3", "rdumb/ccc", method="Source", setting="CCC-Medium", picture=walks.draw_walk
-)
-def walk(runs: Runs) -> pd.DataFrame:
-    """a walk of CCC-Medium as images; severities and the source model's accuracy along walks"""
-    return walks.along_walks(runs)
-
-
-walk.threshold("constant").near("Source", panel="accuracy", to=50, within=5)
-
-
-@experiment("rdumb/FigA.5", "rdumb/ten-classes", setting=["severity 5", "gradual"])
-def ten_classes(runs: Runs) -> pd.DataFrame:
-    """ten classes whose images are repeated: Tent over a stream at severity 5, and over a gradual one"""
-    return over_stream(runs, order=["Source", "BNAdapt", "Tent", "RDumb"])
-
-
+ten_classes = experiment(
+    "rdumb/FigA.5",
+    "rdumb/ten-classes",
+    setting=["severity 5", "gradual"],
+    shows="ten classes whose images are repeated: Tent over a stream at severity 5, and over a gradual one",
+)(over_stream, order=["Source", "BNAdapt", "Tent", "RDumb"])
 ten_classes.says("no-collapse-at-the-end").above("Tent", "Source", x=LAST)
 ten_classes.ours("no-collapse").above("Tent", "Source", x=second_half)
 
@@ -362,27 +323,14 @@ def hardness(runs: Runs) -> pd.DataFrame:
 hardness.threshold("uneven").spread("Source", by=20)
 
 
-@experiment("rdumb/F1", BOTH, published="F1")
-def first_version(runs: Runs) -> pd.DataFrame:
-    """ten methods on CIN-C and CCC, with the average over these four data sets"""
-    return accuracy(runs, order=METHODS, average=True)
-
-
-first_version.says("rdumb-above-eata").above("RDumb", "EATA", each=ALL)
-
-
-@experiment(
+why = experiment(
     "rdumb/Why",
     "rdumb/why",
     scale=EMBEDDED,
     method=["Source", "SLR", "CoTTA"],
     setting="CCC-Medium",
-)
-def why(runs: Runs) -> pd.DataFrame:
-    """why SLR and CoTTA do not collapse on embedded CCC-Medium: each without one of its components"""
-    return over_stream(runs, order=["Source", "SLR", "CoTTA"])
-
-
+    shows="why SLR and CoTTA do not collapse on embedded CCC-Medium: each without one of its components",
+)(over_stream, order=["Source", "SLR", "CoTTA"])
 for cause, variant in {
     "balance": "SLR-hardly balanced",
     "top-layers": "SLR-all layers",

@@ -17,7 +17,7 @@ from holdfast.benchmarks.papers import (
     monitoring_tables,
     rdumb_figures,
     rdumb_tables,
-    walks,
+    rdumb_walks,
 )
 from holdfast.benchmarks.papers.accuracy_tables import rates
 from holdfast.benchmarks.papers.page import printed
@@ -45,12 +45,12 @@ def test_walks_are_read_from_the_record(tmp_path: Path) -> None:
         for _ in range(2)
     ]
     run = run_of(tmp_path / "run", rows)
-    found = walks.walks(walks.steps(run))
+    found = rdumb_walks.walks(rdumb_walks.steps(run))
     ends = [[*walk[0].severities, *walk[-1].severities] for walk in found]
     assert ends == [["fog", "snow"], ["snow", "frost"]]
     assert [len(walk) for walk in found] == [4, 4]
     assert found[1][0].severities == {"snow": 4}
-    table = Table(walks.along_walks([run]))
+    table = Table(rdumb_walks.along_walks([run]))
     levels = [table.mean("severity", curve, 0) for curve in ("leaving", "entering")]
     assert levels == [3, 0]
     assert table.mean("severity", "entering", 100) == 2.5

@@ -13,6 +13,8 @@ from ...drawing import panels, pyplot, saved
 from ..results.batch_means import pairs_of
 from ..results.runs import Run
 from ..suites.cell import Cell
+from .experiment import experiment
+from .rdumb_tables import CCC
 from .table import Table, tidy
 
 if TYPE_CHECKING:
@@ -38,8 +40,9 @@ def targets(cells: list[Cell]) -> tuple["Calibration", dict[str, tuple[float, Se
     return Calibration.load(next(iter(streams.values()))["calibration"]), found
 
 
-def lengths_of_walks(cells: list[Cell]) -> pd.DataFrame:
-    """Minimum, maximum, mean and median length by difficulty (Table A.1)."""
+@experiment("rdumb/TA.1", "rdumb/ccc", takes="cells", published="TA.1")
+def walk_lengths(cells: list[Cell]) -> pd.DataFrame:
+    """lengths of CCC's walks between two corruptions"""
     from ..streams.ccc_paths import lengths  # deferred: imports torch
 
     calibration, settings = targets(cells)
@@ -50,27 +53,7 @@ def lengths_of_walks(cells: list[Cell]) -> pd.DataFrame:
     return tidy(rows, unit="severity pairs in a walk", exact=True)
 
 
-def accuracies_of_walks(cells: list[Cell]) -> pd.DataFrame:
-    """Accuracy and length of the walk between the figure's corruptions, and the extremes of all walks."""
-    from ..streams.ccc_paths import PAIR, walk  # deferred: imports torch
-
-    calibration, settings = targets(cells)
-    rows = []
-    for name, (target, corruptions) in settings.items():
-        path, accuracy = walk(calibration, PAIR, target)
-        walks = (walk(calibration, pair, target)[1] for pair in permutations(corruptions, 2))
-        means = [float(np.mean(accuracies)) for accuracies in walks]
-        numbers = {
-            "target accuracy": target,
-            "mean accuracy": float(np.mean(accuracy)),
-            "least accuracy": min(accuracy),
-            "highest accuracy": max(accuracy),
-            "severity pairs": float(len(path)),
-            "lowest mean of all walks": min(means),
-            "highest mean of all walks": max(means),
-        }
-        rows += [("", name, x, "walk", number) for x, number in numbers.items()]
-    return tidy(rows, unit="accuracy of the source model, %", exact=True)
+walk_lengths.says("harder-longer").ordered(CCC[::-1], x="mean")
 
 
 def draw_accuracies(t: Table, cells: list[Cell], path: Path) -> Path:
@@ -84,8 +67,8 @@ def draw_accuracies(t: Table, cells: list[Cell], path: Path) -> Path:
     left.imshow(np.concatenate(rows), extent=(-0.5, SHOWN - 0.5, SHOWN - 0.5, -0.5))
     left.xaxis.tick_top()
     left.xaxis.set_label_position("top")
-    left.set_xlabel(f"severity of {PAIR[1].replace('_', ' ')}")
-    left.set_ylabel(f"severity of {PAIR[0].replace('_', ' ')}")
+    down, across = (f"severity of {name.replace('_', ' ')}" for name in PAIR)
+    left.set(xlabel=across, ylabel=down)
     left.set_title("(a) an image by both severities", loc="left", fontsize=9)
     right.set_title("(b) walks of constant accuracy", loc="left", fontsize=9)
     calibration, settings = targets(cells)
@@ -118,6 +101,36 @@ def corrupted(stream: dict[str, Any], pairs: Sequence[Pair], position: int = 0) 
             image = corrupt(image, name, level, slot, stream.get("table", "imagenet"))
         found.append(image[0].permute(1, 2, 0).numpy())
     return np.stack(found)
+
+
+@experiment("rdumb/Fig2.2", "rdumb/ccc", takes="cells", picture=draw_accuracies)
+def walk_accuracies(cells: list[Cell]) -> pd.DataFrame:
+    """images under gaussian noise and motion blur, and the walks between the two"""
+    from ..streams.ccc_paths import PAIR, walk  # deferred: imports torch
+
+    calibration, settings = targets(cells)
+    rows = []
+    for name, (target, corruptions) in settings.items():
+        path, accuracy = walk(calibration, PAIR, target)
+        walks = (walk(calibration, pair, target)[1] for pair in permutations(corruptions, 2))
+        means = [float(np.mean(accuracies)) for accuracies in walks]
+        numbers = {
+            "target accuracy": target,
+            "mean accuracy": float(np.mean(accuracy)),
+            "least accuracy": min(accuracy),
+            "highest accuracy": max(accuracy),
+            "severity pairs": float(len(path)),
+            "lowest mean of all walks": min(means),
+            "highest mean of all walks": max(means),
+        }
+        rows += [("", name, x, "walk", number) for x, number in numbers.items()]
+    return tidy(rows, unit="accuracy of the source model, %", exact=True)
+
+
+walk_accuracies.threshold("as-meant").near(x="mean accuracy", to="target accuracy", within=1)
+walk_accuracies.threshold("all-as-meant").near(
+    x=["lowest mean of all walks", "highest mean of all walks"], to="target accuracy", within=1
+)
 
 
 class Step(NamedTuple):
@@ -166,17 +179,60 @@ def severities(walk: list[Step]) -> list[tuple[str, list[float]]]:
     return [(name, [step.severities.get(name, 0.0) for step in walk]) for name in names]
 
 
+def draw_walk(t: Table, cells: list[Cell], path: Path) -> Path:
+    """Draw images along a walk, and below them the start of the slowest finished run."""
+    from ...datamodules import Calibration  # deferred: imports torch
+    from ...datamodules.calibration import STEP
+    from ...datamodules.ccc import target_of
+    from ..streams.ccc_paths import walk
+
+    figure = pyplot().figure(figsize=(10, 5), layout="constrained")
+    (above,), (below,) = figure.subfigures(2, 1, squeeze=False, height_ratios=(1, 2))
+    stream = cells[0].config["data"]["init_args"]
+    calibration = Calibration.load(stream["calibration"])
+    path_of_walk, _ = walk(calibration, SNOWING, target_of(stream["difficulty"]))
+    places = np.unique(np.linspace(0, len(path_of_walk) - 1, IMAGES).astype(int))
+    levels = [[STEP * level for level in path_of_walk[n]] for n in places]
+    pairs = [((SNOWING[0], first), (SNOWING[1], second)) for first, second in levels]
+    axes = above.subplots(1, len(pairs))
+    for ax, pair, image in zip(axes, levels, corrupted(stream, pairs), strict=True):
+        ax.imshow(image)
+        ax.set_title(f"{pair[0]:g}, {pair[1]:g}", fontsize=8)
+        ax.set_axis_off()
+    names = " and ".join(name.replace("_", " ") for name in SNOWING)
+    above.suptitle(f"(a) severities of {names} along a walk", fontsize=9, x=0.02, ha="left")
+    if runs := [run for cell in cells if (run := Run.load(cell.folder)).finished]:
+        draw_stream(below.subplots(), max(runs, key=lambda run: run.images / len(steps(run))))
+    return saved(figure, path)
+
+
+def draw_stream(ax: Any, run: Run) -> None:
+    """Draw the severities of the leaving (red) and entering (blue) corruption, and the source accuracy."""
+    accuracy = ax.twinx()
+    for number, walk in enumerate(walks(steps(run)[:SEGMENTS])):
+        images, both = [step.images for step in walk], severities(walk)
+        for (_, levels), colour in zip(both, ("#d62728", "#1f77b4"), strict=True):
+            ax.plot(images, levels, color=colour, lw=1.6)
+        ax.axvline(images[0], color="0.85", lw=0.8, zorder=0)
+        accuracy.plot(images, [step.accuracy for step in walk], "--", color="0.35", lw=1.2)
+        text = " to ".join(name for name, _ in both).replace("_", " ")
+        ax.text(images[0], 5.15 + 0.3 * (number % 2), text, fontsize=6)
+    ax.set(ylim=(0, 5.8), xlabel=f"images seen ({run.place})")
+    ax.set_ylabel("severity: leaving red, entering blue", fontsize=8)
+    accuracy.set_ylim(0, 100)
+    accuracy.set_ylabel("accuracy of the source model, % (dashed)", fontsize=8)
+    ax.set_title("(b) severities and accuracy over the stream", loc="left", fontsize=9, pad=12)
+
+
+@experiment("rdumb/FigA.3", "rdumb/ccc", method="Source", setting="CCC-Medium", picture=draw_walk)
 def along_walks(runs: list[Run]) -> pd.DataFrame:
-    """Both severities and the source accuracy by the share of a walk, averaged over the walks."""
-    return tidy(
-        (row for run in runs for row in rows_of_walks(run)),
-        unit="accuracy, %; severity, 0 to 5",
-        axis="share of a walk, %",
-    )
+    """a walk of CCC-Medium as images; severities and the source model's accuracy along walks"""
+    rows = (row for run in runs for row in rows_of_walks(run))
+    return tidy(rows, unit="accuracy, %; severity, 0 to 5", axis="share of a walk, %")
 
 
 def rows_of_walks(run: Run) -> Iterator[tuple[Any, ...]]:
-    """The rows of a run."""
+    """Both severities and the source accuracy by the share of a walk, averaged over a run's walks."""
     numbers: dict[tuple[str, str], list[np.ndarray]] = {}
     for walk in walks(steps(run)):
         (_, leaving), (_, entering) = severities(walk)
@@ -192,54 +248,4 @@ def rows_of_walks(run: Run) -> Iterator[tuple[Any, ...]]:
             yield *key, round(100 * share), run.place, value
 
 
-def draw_walk(t: Table, cells: list[Cell], path: Path) -> Path:
-    """Draw images along a walk, and below them the start of the slowest finished run."""
-    runs = [run for cell in cells if (run := Run.load(cell.folder)).finished]
-    figure = pyplot().figure(figsize=(10, 5), layout="constrained")
-    (above,), (below,) = figure.subfigures(2, 1, squeeze=False, height_ratios=(1, 2))
-    stream = cells[0].config["data"]["init_args"]
-    pairs = along_pairs(stream)
-    axes = above.subplots(1, len(pairs))
-    for ax, pair, image in zip(axes, pairs, corrupted(stream, pairs), strict=True):
-        ax.imshow(image)
-        ax.set_title(f"{pair[0][1]:g}, {pair[1][1]:g}", fontsize=8)
-        ax.set_axis_off()
-    names = " and ".join(name.replace("_", " ") for name in SNOWING)
-    above.suptitle(f"(a) severities of {names} along a walk", fontsize=9, x=0.02, ha="left")
-    if runs:
-        draw_stream(below.subplots(), max(runs, key=lambda run: run.images / len(steps(run))))
-    return saved(figure, path)
-
-
-def along_pairs(stream: dict[str, Any]) -> list[Pair]:
-    """Pairs of severities, evenly spaced over the walk between the figure's corruptions."""
-    from ...datamodules import Calibration  # deferred: imports torch
-    from ...datamodules.calibration import STEP
-    from ...datamodules.ccc import target_of
-    from ..streams.ccc_paths import walk
-
-    calibration = Calibration.load(stream["calibration"])
-    path, _ = walk(calibration, SNOWING, target_of(stream["difficulty"]))
-    places = np.unique(np.linspace(0, len(path) - 1, IMAGES).astype(int))
-    return [((SNOWING[0], STEP * path[n][0]), (SNOWING[1], STEP * path[n][1])) for n in places]
-
-
-def draw_stream(ax: Any, run: Run) -> None:
-    """Draw the severities of the leaving (red) and entering (blue) corruption, and the source accuracy."""
-    accuracy = ax.twinx()
-    style: dict[str, Any] = {"color": "0.35", "ls": "--", "lw": 1.2}
-    for number, walk in enumerate(walks(steps(run)[:SEGMENTS])):
-        images = [step.images for step in walk]
-        both = severities(walk)
-        for (_, levels), colour in zip(both, ("#d62728", "#1f77b4"), strict=True):
-            ax.plot(images, levels, color=colour, lw=1.6)
-        ax.axvline(images[0], color="0.85", lw=0.8, zorder=0)
-        accuracy.plot(images, [step.accuracy for step in walk], **style)
-        text = " to ".join(name for name, _ in both).replace("_", " ")
-        ax.text(images[0], 5.15 + 0.3 * (number % 2), text, fontsize=6)
-    ax.set_ylim(0, 5.8)
-    accuracy.set_ylim(0, 100)
-    ax.set_ylabel("severity: leaving red, entering blue", fontsize=8)
-    accuracy.set_ylabel("accuracy of the source model, % (dashed)", fontsize=8)
-    ax.set_xlabel(f"images seen ({run.place})", fontsize=8)
-    ax.set_title("(b) severities and accuracy over the stream", loc="left", fontsize=9, pad=12)
+along_walks.threshold("constant").near("Source", panel="accuracy", to=50, within=5)
