@@ -153,15 +153,6 @@ def test_a_section_names_what_is_missing_and_what_differs() -> None:
     assert "These runs are not the paper's:\n\n- lr: 1, not 2\n" in found
 
 
-def test_what_embedded_runs_cannot_decide_is_judged_at_full_scale() -> None:
-    own = EXPERIMENTS["flips/T3.1"]
-    for scale, state in (("embedded", "not judged"), ("full", "holds")):
-        verdicts = own.verdicts({**own.committed, "scale": scale})
-        (found,) = (verdict for verdict in verdicts if verdict.claim.id == "less-than-cot")
-        assert found.state == state
-        assert ("500 classes" in found.because) == (scale == "embedded")
-
-
 def test_the_embedded_methods_have_the_best_rates_of_the_hold_out() -> None:
     """On the long streams and on CIN-C; EATA takes ETA's, and the rate times its weight is the paper's."""
     numbers = {1: 49.0, 2: 50.0, 3: 48.4, 4: 48.5}
