@@ -50,25 +50,21 @@ def above(
     by: float = 0,
     than_panel: str | None = None,
     than_x: X | None = None,
+    share: float = 1,
     of: str = "runs",
 ) -> Iterator[Part]:
-    """Curves lie above others (in `than_panel` or at `than_x`, if given), by a margin."""
+    """Curves lie above others, or a share of them (in `than_panel` or at `than_x`), by a margin."""
     groups = [("", t.chosen(x))] if each is None else [(written(x), [x]) for x in t.chosen(each)]
     for place, one in curves(t, panel, curve):
         beside = place if than_panel is None else than_panel
         for other, (name, xs) in product(selected(than, t.curves(beside)), groups):
             if than_x is None:
-                found = t.difference((place, one), (beside, other), xs)
+                found = t.difference((place, one), (beside, other), xs, share)
             else:
                 name, theirs = written(than_x), t.values(beside, other, than_x)
                 found = t.gap(t.by_run(place, one, xs), theirs)
+            other = other if share == 1 else f"{share:g} x {other}"
             yield Part(words(place, f"{one} - {other}", name), found, by, of=of)
-
-
-def ordered(t: Table, curves: list[str], x: Selector = None) -> Iterator[Part]:
-    """Each curve lies above the next one."""
-    for one, other in pairwise(curves):
-        yield from above(t, one, other, x=x)
 
 
 def below(
@@ -166,15 +162,6 @@ def positive(
         values = t.by_run(place, one, t.chosen(x, place, one))
         found = above_zero({run: sign * value for run, value in values.items()})
         yield Part(words(place, one), found, 0)
-
-
-def share_kept(t: Table, curve: Names, of: str, share: float) -> Iterator[Part]:
-    """At the last x, curves exceed a share of another one's value."""
-    whole = t.by_run("", of, t.chosen(LAST))
-    scaled = {run: share * value for run, value in whole.items()}
-    for one in listed(curve):
-        own = t.by_run("", one, t.chosen(LAST))
-        yield Part(f"{one} - {share:g} x {of}", paired(own, scaled), 0)
 
 
 def lower_mean(t: Table, x: X, than: Iterable[X], by_share: float = 0) -> Iterator[Part]:

@@ -132,9 +132,11 @@ def without_top_k(runs: Runs) -> pd.DataFrame:
 without_top_k.says("all").positive("top-k = 0")
 for id, k, share in (("without-right", 1, 0.85), ("without-ten", 10, 0.64)):
     without_top_k.says(id).positive(f"top-k = {k}")
-    without_top_k.says(f"{id}-share").share_kept(f"top-k = {k}", "top-k = 0", share)
-    without_top_k.threshold(f"{id}-half").share_kept(f"top-k = {k}", "top-k = 0", 0.5)
-without_top_k.says("ordered").ordered([f"top-k = {k}" for k in (0, 1, 10, 50)], x=LAST)
+    without_top_k.says(f"{id}-share").above(f"top-k = {k}", "top-k = 0", x=LAST, share=share)
+    without_top_k.threshold(f"{id}-half").above(f"top-k = {k}", "top-k = 0", x=LAST, share=0.5)
+ordered = without_top_k.says("ordered")
+for less, more in ((0, 1), (1, 10), (10, 50)):
+    ordered.above(f"top-k = {less}", f"top-k = {more}", x=LAST)
 
 
 @experiment(

@@ -14,7 +14,6 @@ from ..results.batch_means import pairs_of
 from ..results.runs import Run
 from ..suites.cell import Cell
 from .experiment import experiment
-from .rdumb_tables import CCC
 from .table import Table, tidy
 
 if TYPE_CHECKING:
@@ -53,7 +52,9 @@ def walk_lengths(cells: list[Cell]) -> pd.DataFrame:
     return tidy(rows, unit="severity pairs in a walk", exact=True)
 
 
-walk_lengths.says("harder-longer").ordered(CCC[::-1], x="mean")
+walk_lengths.says("harder-longer").above("CCC-Hard", "CCC-Medium", x="mean").above(
+    "CCC-Medium", "CCC-Easy", x="mean"
+)
 
 
 def draw_accuracies(t: Table, cells: list[Cell], path: Path) -> Path:

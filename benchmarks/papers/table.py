@@ -165,11 +165,11 @@ class Table:
         return Difference(found.mean, found.mean, found.mean, found.n)
 
     def difference(
-        self, one: tuple[str, str], other: tuple[str, str], xs: Iterable[X]
+        self, one: tuple[str, str], other: tuple[str, str], xs: Iterable[X], share: float = 1
     ) -> Difference | None:
-        """One (panel, curve) minus another, paired by run; averaged over those xs that both have."""
+        """One (panel, curve) minus a share of another, by run; averaged over those xs that both have."""
         pairs = ((self.values(*one, x), self.values(*other, x)) for x in xs)
-        gaps = ({run: a[run] - b[run] for run in a if run in b} for a, b in pairs)
+        gaps = ({run: a[run] - share * b[run] for run in a if run in b} for a, b in pairs)
         return self.gap(mean_by_run(gaps))
 
     def change(self, panel: str, curve: str, first: X, last: X) -> Difference | None:

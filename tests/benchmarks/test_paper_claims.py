@@ -77,8 +77,7 @@ def test_above_and_below() -> None:
     assert means("above", CURVES, "a", "b", x=2, than_x=1) == pytest.approx({"a - b, 1": 12})
 
 
-def test_order_rise_fall_and_nearness() -> None:
-    assert means("ordered", CURVES, ["a", "b"], x=2) == pytest.approx({"a - b": 5})
+def test_rise_fall_and_nearness() -> None:
     assert means("rises", CURVES, "a", to=REST) == {"a, 2 - 1": 11, "a, 3 - 1": 6}
     assert means("falls", CURVES, "a", start=2) == {"a, 2 - 3": 5}
     assert means("falls_along", CURVES, "a", x=slice(1, None)) == {"a, 2 - 3": 5}
@@ -95,7 +94,7 @@ def test_numbers_that_are_differences_and_shares_of_others() -> None:
     table = table_of({("", "all", 9): [10, 12, 11], ("", "few", 9): [8, 9, 9]})
     assert means("positive", table, "few") == pytest.approx({"few": 26 / 3})
     assert means("positive", table, "few", sign=-1) == pytest.approx({"few": -26 / 3})
-    found = means("share_kept", table, "few", "all", share=0.5)
+    found = means("above", table, "few", "all", x=LAST, share=0.5)
     assert list(found.values()) == pytest.approx([26 / 3 - 5.5])
 
 
