@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any, Literal
 
 from .data import ASSETS, MINI_CITE_CORPUS, Sample
-from .episode import Episode, UnknownId
+from .episode import MAX_ACTIONS, Episode, UnknownId
 from .records import clean
 from .search.local import LocalSearch
 from .search.provider import Paper, Sort
@@ -30,7 +30,7 @@ def act(episode: Episode, action: str, argument: str) -> str:
             return show(episode.search(argument, SEARCHES[action]))
         if action == "read":
             paper_id, _, part = bare(argument).partition(" ")
-            return f"<<<\n{quote(episode.read(paper_id.rstrip(',:;'), part))}\n>>>"
+            return quoted(episode.read(paper_id.rstrip(",:;"), part))
         episode.select(bare(argument))
     except UnknownId as error:
         return f"{quote(str(error), 300)} Use an id from a search result."
@@ -50,6 +50,11 @@ def show(papers: list[Paper]) -> str:
             f"abstract: {quote(paper.abstract or 'not available', ABSTRACT_CHARS)}"
         )
     return f"{len(shown)} papers:\n<<<\n" + "\n\n".join(shown) + "\n>>>"
+
+
+def quoted(text: str) -> str:
+    """The text of a paper between quotation marks that it cannot imitate."""
+    return f"<<<\n{quote(text)}\n>>>"
 
 
 def quote(text: str, limit: int | None = None) -> str:
@@ -79,33 +84,28 @@ def demonstrations() -> dict[str, Any]:
     return json.loads((ASSETS / "demonstrations.json").read_text(encoding="utf-8"))
 
 
-def begun(commands: str) -> tuple[list[dict[str, str]], Episode]:
-    """The demonstration's turns, and an episode in which to execute their actions."""
+def taken(commands: str) -> tuple[str, list[tuple[dict[str, str], list[Paper] | str]]]:
+    """The demonstration's excerpt, and each turn with the result of its action."""
     shown = demonstrations()[commands]
     sample = Sample("demonstration", shown["excerpt"], (), "", "", "", None, "train")
-    return shown["turns"], Episode(sample, LocalSearch(MINI_CITE_CORPUS), results=HITS)
+    episode = Episode(sample, LocalSearch(MINI_CITE_CORPUS), results=HITS)
+    results: list[tuple[dict[str, str], list[Paper] | str]] = []
+    for turn in shown["turns"]:
+        action, argument = turn["action"], turn["argument"]
+        if action in SEARCHES:
+            results.append((turn, episode.search(argument, SEARCHES[action])))
+        else:
+            results.append((turn, episode.read(argument) if action == "read" else ""))
+    return sample.excerpt, results
 
 
 @cache
 def trajectory(commands: str) -> tuple[dict[str, str], ...]:
     """The demonstration's turns, each with the text shown to the agent before it."""
-    actions, episode = begun(commands)
+    excerpt, results = taken(commands)
     observation, turns = "Nothing has been searched yet.", []
-    for turn in actions:
-        before = f"{observation}\n{countdown(episode.actions_left)}"
-        turns.append({"excerpt": episode.sample.excerpt, "observation": before, **turn})
-        observation = act(episode, turn["action"], turn["argument"])
+    for number, (turn, seen) in enumerate(results):
+        before = f"{observation}\n{countdown(MAX_ACTIONS - number)}"
+        turns.append({"excerpt": excerpt, "observation": before, **turn})
+        observation = show(seen) if isinstance(seen, list) else quoted(seen)
     return tuple(turns)
-
-
-def taken(commands: str) -> tuple[str, list[tuple[dict[str, str], list[Paper] | str]]]:
-    """The demonstration's excerpt, and each turn with the result of its action."""
-    actions, episode = begun(commands)
-
-    def returned(action: str, argument: str) -> list[Paper] | str:
-        if action in SEARCHES:
-            return episode.search(argument, SEARCHES[action])
-        return episode.read(argument) if action == "read" else ""
-
-    results = [(turn, returned(turn["action"], turn["argument"])) for turn in actions]
-    return episode.sample.excerpt, results

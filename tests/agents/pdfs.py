@@ -1,7 +1,5 @@
 """PDFs written by hand, and the header with which a server sends them."""
 
-import zlib
-
 PDF = {"Content-Type": "application/pdf"}
 
 
@@ -31,13 +29,3 @@ def pdf(*pages):
         f"xref\n0 {size}\n0000000000 65535 f \n{table}trailer\n<< /Size {size} /Root 1 0 R >>\n"
     )
     return out + trailer.encode() + f"startxref\n{len(out)}\n%%EOF\n".encode()
-
-
-def bomb(drawn):
-    """A PDF whose single page unpacks to `drawn`."""
-    packed = zlib.compress(drawn, 9)
-    body = b"<< /Length %d /Filter /FlateDecode >>\nstream\n%s\nendstream" % (len(packed), packed)
-    plain = pdf("x")
-    start = plain.index(b"4 0 obj")
-    end = plain.index(b"endobj", start)
-    return plain[:start] + b"4 0 obj\n" + body + b"\n" + plain[end:]

@@ -1,7 +1,6 @@
 """Result files of CiteME's own code are read as runs, and judged anew."""
 
 import json
-import re
 
 import pytest
 from cite_samples import row, write
@@ -37,7 +36,6 @@ RESULTS = [
     result(
         1,
         paper("a", "Alpha Networks"),
-        {"role": "system", "content": "Find it."},
         *(user("excerpt"), say("search_relevance", query="alpha"), user("- Paper ID: x")),
         *(say("read", paper_id="x"), user("see Beta graphs"), say("select", paper_id="a")),
         papers=[paper("x", "Other"), paper("a", "Alpha Networks")],
@@ -50,30 +48,19 @@ RESULTS = [
         say("select", paper_id="y"),
         papers=[paper("y", "Survey")],
     ),
-    result(
-        *(3, None, user("excerpt"), {"role": "assistant", "content": "{"}),
-        is_correct=False,
-        error="Invalid json output: {",
-    ),
+    result(3, None, user("excerpt"), is_correct=False, error="Invalid json output: {"),
     result(4, paper(None, "Delta")),
 ]
-METADATA = {
-    "model": "gpt-4o",
-    "temperature": 0.95,
-    "executor": "LLMSelfAskAgentPydantic",
-    "search_provider": "SemanticScholarSearchProvider",
-    "actions": "search_relevance,search_citation_count,read,select",
-    "search_limit": 10,
-    "dataset_split": "all",
-    "max_actions": 15,
-}
+METADATA = {"model": "gpt-4o", "actions": "search_relevance,read,select", "dataset_split": "all"}
 
 
 @pytest.fixture
 def files(tmp_path):
     names = {"1": "Alpha networks", "2": "Beta graphs of things", "3": "Gamma rays", "4": "Delta"}
-    splits = {"4": "train"}
-    rows = [row(id=k, target_paper_title=n, split=splits.get(k, "test")) for k, n in names.items()]
+    rows = [
+        row(id=k, target_paper_title=n, split="train" if k == "4" else "test")
+        for k, n in names.items()
+    ]
     theirs = tmp_path / "theirs.json"
     theirs.write_text(json.dumps({"metadata": METADATA, "results": RESULTS}))
     return theirs, write(tmp_path / "d.csv", rows), tmp_path / "run.jsonl"
@@ -84,8 +71,7 @@ def test_imported_results_are_scored_shown_and_limited_to_a_split(files, capsys)
     command = ["import", str(theirs), "--data", str(data), "--out", str(out)]
     assert main(command) == 0
     told = capsys.readouterr().out
-    assert re.search("3 of 4 results.* d: n = 3, split = test", told)
-    assert "the split 'all'" in told
+    assert "3 of 4 results are samples of d: n = 3, split = test" in told
     assert "file's: 2" in told
     assert main(["score", str(out), "--data", str(data), "--json"]) == 0
     (figures,) = json.loads(capsys.readouterr().out).values()
@@ -93,17 +79,19 @@ def test_imported_results_are_scored_shown_and_limited_to_a_split(files, capsys)
     assert figures["outcomes"] == {"correct": 1, "wrong": 1, "bad_format": 1}
     assert figures["failures"]["the citing paper selected"] == 1
     assert (figures["found_in_search"]["k"], figures["best_rank_median"]) == (1, 2.0)
-    assert figures["tokens"] == {"input": 210, "output": 27}
+    assert figures["tokens"] == {"input": 140, "output": 18}
     assert figures["seconds"]["mean"] == 12.5
     assert main(["show", str(out), "2", "--data", str(data)]) == 0
     shown = capsys.readouterr().out
-    for said in ("a reason", "We follow Beta Graphs", "answer    Survey"):
+    for said in ("a reason", "READ y", "We follow Beta Graphs", "answer    Survey"):
         assert said in shown
+    (difference,) = differences(read(out)[0], load(data))
+    assert "the split 'all'" in difference
     with pytest.raises(HoldfastError, match="exists"):
         main(command)
-    everything = [*command[:-1], str(out.with_name("all.jsonl")), "--split", "all"]
-    assert main(everything) == 0
-    assert read(everything[-3])[1]["4", 0].status == "guessed"
+    everything = out.with_name("all.jsonl")
+    assert main([*command[:-1], str(everything), "--split", "all"]) == 0
+    assert read(everything)[1]["4", 0].status == "guessed"
 
 
 @pytest.mark.parametrize(
@@ -112,7 +100,6 @@ def test_imported_results_are_scored_shown_and_limited_to_a_split(files, capsys)
         ("Max actions reached", "action_limit"),
         ("This model's maximum context length is 8192 tokens", "context"),
         ("Output blocked by content filtering policy", "policy"),
-        ("Failed to parse Output from completion", "bad_format"),
         ("1 validation error for Output", "bad_format"),
         ("Error code: 429", "provider_error"),
         ("something else", "no_selection"),
@@ -122,23 +109,10 @@ def test_errors_get_the_status_they_stand_for(error, status):
     assert record({"id": 1, "error": error}).status == status
 
 
-def test_other_files_are_refused(files, tmp_path):
+@pytest.mark.parametrize("content", ["[]", '{"metadata": {}, "results": [{"id": 1}, {}]}'])
+def test_other_files_are_refused(files, content):
     theirs, data, out = files
-    other = tmp_path / "other.json"
-    for content, said in [
-        ("[]", "metadata and results"),
-        ('{"metadata": {}, "results": [{"id": 1, "duration": "long"}, {}]}', "id"),
-    ]:
-        other.write_text(content)
-        with pytest.raises(HoldfastError, match=said):
-            main(["import", str(other), "--data", str(data), "--out", str(out)])
-    with pytest.raises(HoldfastError, match="mini-cite"):
-        main(["import", str(theirs), "--out", str(out)])
+    theirs.write_text(content)
+    with pytest.raises(HoldfastError, match="metadata and results"):
+        main(["import", str(theirs), "--data", str(data), "--out", str(out)])
     assert not out.exists()
-
-
-def test_figures_of_an_imported_run_are_said_to_be_of_another_split(files):
-    theirs, data, out = files
-    main(["import", str(theirs), "--data", str(data), "--out", str(out)])
-    (difference,) = differences(read(out)[0], load(data))
-    assert "the split 'all'" in difference

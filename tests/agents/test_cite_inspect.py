@@ -11,6 +11,7 @@ inspect_ai = pytest.importorskip("inspect_ai")
 from inspect_ai import eval as evaluate  # noqa: E402
 from inspect_ai.log import read_eval_log  # noqa: E402
 from inspect_ai.model import ModelOutput, ModelUsage, get_model  # noqa: E402
+from inspect_ai.solver import generate  # noqa: E402
 
 from holdfast import HoldfastError  # noqa: E402
 from holdfast.agents.data import MINI_CITE_CORPUS, load  # noqa: E402
@@ -111,19 +112,12 @@ def test_a_model_is_told_what_it_may_do_and_stopped_where_it_may_not(tmp_path):
     assert "no-such-id" in seen[1]
 
 
-def test_without_commands_the_reply_is_the_title_and_nothing_is_found(tmp_path):
+def test_the_output_of_another_solver_is_the_title(tmp_path):
+    task = citeme()
+    task.solver = generate()
     title = TEST.samples[0].titles[0]
-    log = task_run(tmp_path, lambda *_: say(f" {title} "), citeme(commands="none"), limit=2)
-    assert means(log) == {"correct": 0.5, "strict": 0.5}
-
-
-def test_a_sample_that_searches_nothing_has_not_found_its_target(tmp_path):
-    def reply(number, messages, tools):
-        silent = messages[1].text == TEST.samples[0].excerpt
-        return say("?") if silent else searcher(number, messages, tools)
-
-    log = task_run(tmp_path, reply, limit=2)
-    assert {s.store["record"]["status"] for s in log.samples} == {"bad_format", "selected"}
+    log = task_run(tmp_path, lambda *_: say(f" {title} "), task, limit=2)
+    assert means(log) == {"correct": 0.5, "strict": 0.5, "found": 0}
 
 
 def test_limits_of_inspect_end_a_sample_as_limits_of_ours_do(tmp_path):
@@ -149,17 +143,9 @@ def test_a_service_that_does_not_answer_is_an_error_and_no_wrong_answer(tmp_path
 
 def test_inspect_finds_the_task_by_its_name(tmp_path):
     """By the entry point of the installed package: the command of docs/guides/citeme.md."""
-    task = [
-        sys.executable,
-        "-m",
-        "inspect_ai",
-        "eval",
-        "holdfast/citeme",
-        "--model",
-        "mockllm/model",
-    ]
-    options = ["-T", "commands=search", "--limit", "1", "--display", "none", "--log-dir", "."]
-    subprocess.run([*task, *options], cwd=tmp_path, timeout=300, check=True)
+    line = "inspect_ai eval holdfast/citeme --model mockllm/model -T commands=search --limit 1"
+    command = [sys.executable, "-m", *f"{line} --display none --log-dir .".split()]
+    subprocess.run(command, cwd=tmp_path, timeout=300, check=True)
     (path,) = tmp_path.glob("*.eval")
     log = read_eval_log(str(path))
     assert log.eval.task_registry_name == "holdfast/citeme"

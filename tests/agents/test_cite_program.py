@@ -8,9 +8,11 @@ from servers import fields
 
 from holdfast import HoldfastError
 from holdfast.agents.actions import ACTIONS, ARGUMENT_CHARS, quote, trajectory
+from holdfast.agents.episode import excerpt
 from holdfast.agents.lm import REPLY_CHARS, language_model
 from holdfast.agents.program import CiteAgent, LMAgent, prompt_hash
 from holdfast.agents.score import judge
+from holdfast.agents.search.provider import Section
 
 
 def in_json(action, argument, reason="because"):
@@ -126,6 +128,14 @@ def test_always_reading_keeps_to_the_budget_and_says_what_was_cut():
     assert max(a.chars for a in record.actions if a.action == "read") < 900 + 300
     assert "(Cut after 900 characters, within section 4 of 5." in prompts[2][-1]["content"]
     assert "Not or not wholly shown: 4. Related work; 5. References" in prompts[2][-1]["content"]
+
+
+def test_reading_shows_the_part_that_is_asked_for():
+    paper = [Section(f"page {k}", "x" * 100) for k in range(1, 6)]
+    assert excerpt(paper, "4-5", 10_000).startswith("## 4. page 4")
+    assert "(Sections 4 to 5 of 5.)" in excerpt(paper, "pages 4-5", 10_000)
+    assert excerpt(paper, "page 3", 10_000).startswith("## 3. page 3")
+    assert excerpt(paper, "99", 10_000).startswith("## 1. page 1")
 
 
 def test_instructions_are_equal_with_and_without_demonstration():

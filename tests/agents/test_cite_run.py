@@ -2,14 +2,12 @@
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections import Counter, defaultdict
-from itertools import pairwise
+from collections import Counter
 
 import pytest
 from cite_samples import title, write_dataset
@@ -19,14 +17,12 @@ from servers import Reply, chat, fields, model_at, scholar, semantic_scholar
 from holdfast import HoldfastError
 from holdfast.agents.baselines import baseline
 from holdfast.agents.cite import main
-from holdfast.agents.data import MINI_CITE, MINI_CITE_CORPUS, load
+from holdfast.agents.data import MINI_CITE_CORPUS, load
 from holdfast.agents.limits import Allowance
 from holdfast.agents.program import CiteAgent, LMAgent
 from holdfast.agents.records import ResultFile, read
 from holdfast.agents.run import run
-from holdfast.agents.score import judge, score
-from holdfast.agents.search import PROVIDERS
-from holdfast.agents.search.local import LocalSearch
+from holdfast.agents.score import score
 
 CORPUS = str(MINI_CITE_CORPUS)
 FIND = fields("search_relevance", "entropy")
@@ -211,68 +207,6 @@ def test_interrupt_ends_at_once_and_says_how_to_go_on(tmp_path):
     assert "Traceback" not in errors
 
 
-def test_a_thousand_samples_with_faults_are_neither_lost_nor_misclassified(tmp_path):
-    """5 % 429, 2 % 500, some stalls at both services, 3 % malformed replies of the model.
-
-    By design every tenth sample is answered wrongly; what is malformed twice running, the server knows, and
-    what ends in a provider error is run again; nothing else may end otherwise than designed.
-    """
-    n, dice, mutex = 1000, random.Random(0), threading.Lock()
-    data = load(write_dataset(tmp_path / "d.csv", n))
-    papers = [{"paperId": f"p{k}", "title": title(k), "year": 2019} for k in range(n)]
-    injected, malformed = Counter[str | None](), defaultdict[int, list[bool]](list)
-    replies = {"429": Reply("", 429), "500": Reply("", 500), "stall": Reply("{}", stall=1.0)}
-
-    def roll(**shares):
-        with mutex:
-            kind = dice.choices([*shares, None], [*shares.values(), 1 - sum(shares.values())])[0]
-            injected[kind] += 1
-            return kind
-
-    def model(messages):
-        kind = roll(**{"429": 0.05, "500": 0.02, "stall": 0.002, "malformed": 0.03})
-        k = case_of(messages)
-        if kind in replies:
-            return replies[kind]
-        with mutex:
-            # A repaired turn repeats the prompt, and a sample that is run again begins anew.
-            if len(messages) == 2 and "not usable" not in messages[-1]["content"]:
-                malformed[k].clear()
-            malformed[k].append(kind == "malformed")
-        if kind == "malformed":
-            return '{"action": "select"'
-        if "id: p" not in messages[-1]["content"]:
-            return fields("search_relevance", f"case{k:04d} holds")
-        return fields("select", f"p{(k + 1) % n if k % 10 == 0 else k}")
-
-    def service(path, query):
-        # Two hits per search: the target and the neighbour that every tenth sample selects.
-        k = int(query["query"][4:8])
-        kind = roll(**{"429": 0.05, "500": 0.02, "stall": 0.002})
-        return replies.get(kind) or Reply(
-            {"total": 2, "offset": 0, "data": [papers[k], papers[(k + 1) % n]]}
-        )
-
-    out = tmp_path / "run.jsonl"
-    with chat(model) as lm_base, scholar([], service) as s2_base:
-        agent = LMAgent(CiteAgent("search"), model_at(lm_base, timeout=0.5, tries=4))
-        search = semantic_scholar(s2_base, timeout=(5.0, 0.5))
-        for _ in range(4):
-            counts = run(data, agent, search, out, workers=16)
-            if not counts.get("provider_error"):
-                break
-    records = read(out)[1]
-    assert sum(counts.values()) == len(records) == n
-    assert min(injected[kind] for kind in ("429", "500", "stall", "malformed")) > 2
-    for k, sample in enumerate(data.samples):
-        row, bad = judge(records[sample.id, 0], sample), malformed[k]
-        twice = any(a and b for a, b in pairwise(bad))
-        designed = "bad_format" if twice else "wrong" if k % 10 == 0 else "correct"
-        assert row["outcome"] == designed, (k, row, bad)
-        assert row["sent_back"] == sum(bad) - twice
-        assert row["repairs"] == row["sent_back"] - twice
-
-
 def test_command_line_runs_scores_and_compares(tmp_path, capsys):
     a, b = str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl")
     assert main(["run", "--agent", "rules", "--out", a]) == 0
@@ -347,25 +281,6 @@ def test_a_sample_that_costs_too_much_ends_and_the_others_go_on(tmp_path):
     assert (figures["outcomes"]["sample_limit"], figures["accuracy"].n) == (1, 3)
 
 
-def test_a_provider_of_ones_own_is_a_row(tmp_path, monkeypatch):
-    class Reversed(LocalSearch):
-        def search(self, *args):
-            return super().search(*args)[::-1]
-
-    monkeypatch.setitem(PROVIDERS, "reversed", lambda corpus, **_: Reversed(corpus))
-    hits = {}
-    with chat(lambda messages: FIND) as base:
-        for name in ("local", "reversed"):
-            out = tmp_path / f"{name}.jsonl"
-            command = (
-                f"run --model m --api-base {base}/v1 --limit 1 --max-actions 2 --search {name}"
-            )
-            main([*command.split(), "--out", str(out)])
-            hits[name] = [hit.id for hit in read(out)[1]["mini-01", 0].actions[0].hits]
-    assert len(hits["local"]) > 1
-    assert hits["reversed"] == hits["local"][::-1]
-
-
 def test_user_errors_are_one_sentence(tmp_path):
     nowhere = str(tmp_path / "no.csv")
     lm = ["--model", "m", "--api-base", "http://127.0.0.1:9/v1"]
@@ -388,8 +303,7 @@ def test_user_errors_are_one_sentence(tmp_path):
 
 def test_nothing_in_a_file_gives_the_terminal_orders(tmp_path, capsys):
     orders = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202etxt"
-    out, data = tmp_path / "run.jsonl", tmp_path / f"a{orders}.csv"
-    data.write_bytes(MINI_CITE.read_bytes())
+    out = tmp_path / "run.jsonl"
     main(["run", "--agent", "rules", "--limit", "2", "--out", str(out)])
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     lines[0]["agent"] |= {"name": f"agent {orders}", "model": orders}
@@ -403,7 +317,6 @@ def test_nothing_in_a_file_gives_the_terminal_orders(tmp_path, capsys):
         ["score", str(out), str(out)],
         ["show", str(out), "mini-01", "--full"],
         ["compare", str(out), str(out)],
-        ["curate", "ambiguity", str(data), "--list"],
     ):
         main(command)
         said = "".join(capsys.readouterr())

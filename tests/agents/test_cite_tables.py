@@ -1,14 +1,10 @@
 """CiteME's tables and figures as rows: the printed numbers, and runs of one's own beside them."""
 
-import shutil
-
 import pytest
 from cite_samples import record, row, write
-from servers import chat, fields
 
 from holdfast import HoldfastError
 from holdfast.agents import citeme_tables as tables
-from holdfast.agents.cite import main
 from holdfast.agents.citeme_tables import PAPER, RUNS
 from holdfast.agents.data import load
 from holdfast.agents.records import ResultFile, read, settings_of
@@ -57,41 +53,6 @@ def test_models_have_the_papers_names(given, name):
     assert tables.model_name(given) == name
 
 
-@pytest.fixture(scope="module")
-def right(tmp_path_factory):
-    """A result file in two repeats, of a model under the name of the paper's."""
-    path = tmp_path_factory.mktemp("runs") / "right.jsonl"
-    turns = [fields("search_relevance", "entropy minimization"), fields("select", "tent-2021")]
-    with chat(lambda messages: turns["Actions left: 14" in messages[-1]["content"]]) as base:
-        command = f"run --model gpt-4o --api-base {base}/v1 --demonstration --repeats 2 --limit 6"
-        main([*command.split(), "--out", str(path)])
-    return path
-
-
-def test_runs_on_other_data_stand_without_the_papers_cells(right):
-    found = tables.results([right])
-    assert any("not CiteME scores" in note for note in found.notes)
-    rows = tables.by_setting(found, 4)
-    assert set(rows.panel) == {RUNS}
-    _, records = read(right)
-    whole = load("mini-cite").select("test")
-    for repeat in (0, 1):
-        own = {k: r for k, r in records.items() if k[1] == repeat}
-        expected = 100 * score(own, whole)["accuracy"].rate
-        assert expected > 0
-        row = (RUNS, "GPT-4o", "search+read, demonstration", f"repeat {repeat}", expected)
-        assert row in [tuple(r) for r in rows.itertuples(index=False)]
-    assert set(tables.best(found).x) == {"best setting"}
-    assert set(tables.by_year(found).x) <= {"before 2024", "2024"}
-    steps = tables.actions(found)
-    taken = steps[steps.value > 0]
-    assert set(zip(taken.curve, taken.x, strict=True)) == {("search_relevance", 1), ("select", 2)}
-    assert set(tables.few_steps(found).value) == {100.0}
-    ended = tables.outcomes(found, "search+read", True, ["GPT-4o"])
-    assert value(ended, RUNS, "GPT-4o", "correct") == pytest.approx(rows.value[0])
-    assert "seconds, p90" in set(tables.costs(found, "GPT-4o").x)
-
-
 def test_runs_on_data_of_citemes_size_stand_beside_its_cells(tmp_path):
     """Rows like CiteME's in number; their texts are made up."""
     given = [
@@ -112,17 +73,14 @@ def test_runs_on_data_of_citemes_size_stand_beside_its_cells(tmp_path):
             file.append(record(sample.id, title="Tent"))
     found = tables.results([data, path])
     assert any("--prompt dspy instead of citeme" in note for note in found.notes)
-    assert set(tables.by_setting(found, 4).panel) == {PAPER, RUNS}
+    rows = tables.by_setting(found, 4)
+    assert set(rows.panel) == {PAPER, RUNS}
+    expected = 100 * score(read(path)[1], dataset)["accuracy"].rate
+    assert value(rows, RUNS, "GPT-4o", "search+read, demonstration") == expected > 0
     years = tables.by_year(found)
     assert set(years[years.panel == RUNS].x) == {"before 2024", "2024"}
     with pytest.raises(HoldfastError, match="--runs"):
         tables.results([path])
-
-
-def test_a_second_file_of_a_setting_gives_further_repeats(right, tmp_path):
-    other = shutil.copy(right, tmp_path / "other.jsonl")
-    found = tables.results([right, other])
-    assert list(found.cells.run) == [f"repeat {k}" for k in range(4)]
 
 
 def test_published_cells_add_up():
