@@ -1,5 +1,6 @@
 """`holdfast test`: run one method on one stream (LightningCLI), from the command line or from YAML."""
 
+import argparse
 import contextlib
 import ctypes
 import errno
@@ -160,11 +161,8 @@ def run(args: list[str] | dict[str, Any]) -> RunCLI:
     silence_lightning()
     with parser_errors():
         cli = RunCLI(args)
-    if (
-        cli.trainer.global_rank > 0
-    ):  # shares the work of a run whose folder the first process writes
-        return carry_out(cli)
-    with held(cli.out):
+    # Further processes share the work of a run whose folder the first one writes.
+    with held(cli.out) if cli.trainer.is_global_zero else contextlib.nullcontext():
         return carry_out(cli)
 
 
@@ -243,7 +241,11 @@ def test(cli: RunCLI, checkpoint: Path | None) -> None:
 @contextlib.contextmanager
 def fixed_threads(number: int | None) -> Iterator[None]:
     """Compute with a fixed number of threads, since rounding depends on it; None: no change."""
-    keep_memory()
+    if sys.platform == "linux" and (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)):
+        # Let glibc reuse freed memory in the next step: by default it returns each large block to Linux,
+        # and page faults then cost up to a tenth of a step.
+        mallopt(M_MMAP_THRESHOLD, 2**30)
+        mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
     if number is None:
         yield
         return
@@ -254,16 +256,6 @@ def fixed_threads(number: int | None) -> Iterator[None]:
             yield
         finally:
             torch.set_num_threads(before)
-
-
-def keep_memory() -> None:
-    """Let glibc reuse freed memory in the next step.
-
-    By default it returns each large block to Linux, and page faults then cost up to a tenth of a step.
-    """
-    if sys.platform == "linux" and (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)):
-        mallopt(M_MMAP_THRESHOLD, 2**30)
-        mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
 
 
 def silence_lightning() -> None:
@@ -314,17 +306,29 @@ def main(argv: list[str]) -> int:
     if any(re.match(r"--([\w.]+\.)?help\b", word) for word in argv):
         print_help(argv)
         return 0
-    folder = resumed_folder(argv)
-    if folder is not None and (folder / SUMMARY).exists():
-        print(f"{folder} is finished: {result(folder)}")
-        return 0
-    configured = any(word.startswith(("--model", "--config", "-c")) for word in argv)
-    if folder is not None and (folder / CONFIG).exists() and not configured:
-        argv = ["--config", str(folder / CONFIG), *argv]
-    cli = run(argv)
+    cli = run(with_saved_config(argv))
     if cli.trainer.is_global_zero:
-        print(f"{result(cli.out)}, run folder {cli.out}")
+        print(f"{cli.out} is finished: {result(cli.out)}")
     return 0
+
+
+def with_saved_config(argv: list[str]) -> list[str]:
+    """The command line with the configuration in the folder to resume, unless it has one of its own.
+
+    Raises:
+        HoldfastError: if --resume has no folder.
+    """
+    options = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    options.add_argument("--out", type=Path)
+    options.add_argument("--resume", action="store_true")
+    found, others = options.parse_known_args(argv)
+    if not found.resume:
+        return argv
+    if found.out is None:
+        raise HoldfastError("--resume needs the folder of a run. Pass --out FOLDER.")
+    configured = any(word.startswith(("--model", "--config", "-c")) for word in others)
+    saved = found.out / CONFIG
+    return argv if configured or not saved.exists() else ["--config", str(saved), *argv]
 
 
 def print_help(argv: list[str]) -> None:
@@ -339,18 +343,3 @@ def result(folder: Path) -> str:
     """The accuracy of a finished run as text."""
     accuracy = read_json(folder / SUMMARY).get("accuracy")
     return "no labels" if accuracy is None else f"accuracy {accuracy:.2%} (mean over batches)"
-
-
-def resumed_folder(argv: list[str]) -> Path | None:
-    """The folder of the run to resume; None without --resume.
-
-    Raises:
-        HoldfastError: if --resume has no folder.
-    """
-    if "--resume" not in argv:
-        return None
-    for n, word in enumerate(argv):
-        option, equals, value = word.partition("=")
-        if option == "--out" and (equals or argv[n + 1 :]):
-            return Path(value if equals else argv[n + 1])
-    raise HoldfastError("--resume needs the folder of a run. Pass --out FOLDER.")
