@@ -104,14 +104,9 @@ def check_one_device(cell: Cell) -> None:
 
 
 def same(cell: Cell) -> bool:
-    """Whether the cell's folder contains this cell, or a failed start without results.
-
-    A folder that does not record `threads` counts as the same run, since only rounding may differ.
-    """
-    found, config = read_json(cell.folder / CELL), jsonable(cell.config)
-    if "threads" not in found.get("config", {}):
-        config.pop("threads", None)
-    return not found or found["config"] == config or not begun(cell.folder)
+    """Whether the cell's folder contains this cell, or a failed start without results."""
+    found = read_json(cell.folder / CELL)
+    return not found or found["config"] == jsonable(cell.config) or not begun(cell.folder)
 
 
 def check_same(cell: Cell) -> None:

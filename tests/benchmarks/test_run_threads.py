@@ -1,6 +1,5 @@
 """The number of threads belongs to the run: the same bits whatever it is outside."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from small_suites import small_stream, write_suite
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.results.runs import Run
 from holdfast.benchmarks.suites import grid
-from holdfast.benchmarks.suites.cell import check_same
 
 LR = {"class_path": "torch.optim.SGD", "init_args": {"lr": 0.1, "momentum": 0.9}}
 
@@ -45,11 +43,6 @@ def test_the_same_bits_on_any_number_of_cores(tmp_path: Path) -> None:
     assert facts["processor"]
     assert facts["versions"]["holdfast"]
     assert facts["commit"] is None or len(facts["commit"].partition("-")[0]) == 40
-    # A folder of a version without the option is the same run, and keeps what it was run with.
-    (cell,) = grid.cells(grid.load(suite(tmp_path / "free1", threads=1)))
-    check_same(cell)
-    rows(tmp_path / "free1", 1, threads=1)
-    assert "threads" not in json.loads((cell.folder / "cell.json").read_text())["config"]
 
 
 def test_embedded_suites_fix_their_threads() -> None:
