@@ -1,11 +1,11 @@
 """`holdfast paper`: reproduce the tables and figures of the papers, each with one command."""
 
+import argparse
 import json
 from pathlib import Path
 from typing import Any
 
 from ... import HoldfastError
-from ...command_parser import Parser
 from ..results.text_table import formatted
 from ..suites import suite
 from . import reproduce
@@ -18,17 +18,24 @@ Claims by verdict, from the committed results at embedded scale. `holdfast paper
 these results; `holdfast paper NAME` repeats the runs."""
 
 
-def parser() -> Parser:
+def parser() -> argparse.ArgumentParser:
     """The options of the command."""
-    parser = Parser("paper", __doc__, "rdumb/T2.4 --show")
-    parser.add(
+    parser = argparse.ArgumentParser(
+        "holdfast paper", description=__doc__, epilog="example: holdfast paper rdumb/T2.4 --show"
+    )
+    add = parser.add_argument
+    add(
         "names",
         nargs="*",
         help="such as rdumb/T2.4, or rdumb for a whole paper (default: list all)",
     )
-    parser.flag("--show", "print the committed results without running anything")
-    parser.flag("--json", "print the committed results as JSON without running anything")
-    parser.add(
+    add("--show", action="store_true", help="print the committed results without running anything")
+    add(
+        "--json",
+        action="store_true",
+        help="print the committed results as JSON without running anything",
+    )
+    add(
         "--runs",
         nargs="+",
         type=Path,
@@ -36,8 +43,10 @@ def parser() -> Parser:
         help="tabulate and judge the finished runs in these folders without running anything (for citeme: "
         "result files of `holdfast cite run`, and the CSV of their dataset)",
     )
-    parser.add("--scale", choices=SCALES, default=EMBEDDED)
-    parser.flag("--keep", "write the results into the package and docs of a clone")
+    add("--scale", choices=SCALES, default=EMBEDDED)
+    add(
+        "--keep", action="store_true", help="write the results into the package and docs of a clone"
+    )
     suite.add_options(parser)
     return parser
 

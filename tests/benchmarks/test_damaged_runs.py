@@ -13,7 +13,6 @@ from made_up import made_up
 from holdfast import HoldfastError, printable
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.results.runs import Run
-from holdfast.benchmarks.suites import grid
 from holdfast.benchmarks.test import run
 
 # The file that is damaged, its content, and what is said of it.
@@ -70,20 +69,6 @@ def test_a_record_is_read_up_to_a_damaged_row(tmp_path: Path, row: str) -> None:
     run = Run.load(record.parent)
     assert run.column("accuracy").tolist() == [0.5, 0.6]
     assert run.images == 20
-
-
-@pytest.mark.parametrize("key", ["methods", "streams", "overrides"])
-@pytest.mark.parametrize("name", ["../../x", "x/../.."])
-def test_names_do_not_lead_out_of_the_suite(tmp_path: Path, key: str, name: str) -> None:
-    suite = {
-        "out": str(tmp_path / "out"),
-        "methods": {"Source": model("Source")},
-        "streams": {"ccc": DATA},
-        "overrides": {"": {}},
-    }
-    suite[key] = {name: next(iter(suite[key].values()))}  # type: ignore[attr-defined, call-overload]
-    with pytest.raises(HoldfastError, match=re.escape(f"is outside {suite['out']}")):
-        list(grid.cells(suite))
 
 
 def test_no_checkpoint_is_promised_where_there_is_none(tmp_path: Path) -> None:
