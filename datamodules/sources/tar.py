@@ -89,19 +89,14 @@ class Shard:
             with path.open("rb") as file:
                 self.bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             self.places = dict(self._members())
-            length = len(self.places) // 3
-            if not all(name in self.places for k in range(length) for name in members(k)):
+            if not all(name in self.places for k in range(len(self)) for name in members(k)):
                 raise ValueError("samples are missing")
-        except (
-            tarfile.TarError,
-            ValueError,
-        ) as error:  # also: an empty file, names that are no text
+        # A ValueError comes of an empty file, too, and of names that are not text.
+        except (OSError, ValueError, tarfile.TarError) as error:
             raise damaged(path, error) from error
-        except OSError as error:
-            raise HoldfastError(f"The shard {path} cannot be read ({reason(error)}).") from error
-        if size not in (None, length) or not length:
+        if size not in (None, len(self)) or not len(self):
             raise HoldfastError(
-                f"{path} contains {length} images, not {size or 'any'}. If its layout is another, pass "
+                f"{path} contains {len(self)} images, not {size or 'any'}. If its layout is another, pass "
                 "shard_images; otherwise it is damaged."
             )
 

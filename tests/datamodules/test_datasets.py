@@ -160,10 +160,10 @@ def test_corrupted_stream() -> None:
 KINDS: dict[str, dict[str, list[int]]] = {
     "synsets": {name: [label] for name, label in zip(SYNSETS, LABELS, strict=True)},
     "numbers": {"0": [0], "2": [2], "281": [281]},
-    "several": {"0_391": [0, 391], "2": [2]},
     "outside": {"bat": [1000], "lamp": [1000]},
 }
-MAPPED: dict[str, dict[str, list[int]]] = {
+OTHERS: dict[str, dict[str, list[int]]] = {
+    "imagenet-hard": {"0_391": [0, 391], "2": [2]},
     "imagenet-d": {"van": [555, 569, 717, 864, 867], "truck": [555, 569, 717, 864, 867]},
     "imagenet-d109": {"ant": [310], "zebra": [340]},
     "domainnet-126": {"aircraft_carrier": [0], "The_Eiffel_Tower": [115], "zebra": [125]},
@@ -188,10 +188,10 @@ def layout(root: Path, name: str) -> dict[str, list[int]]:
             root / (FAMILIES[name].parts or {k: f"set{k}" for k in range(sets)})[k]
             for k in range(sets)
         ]
-    folders = MAPPED.get(name) or KINDS[FAMILIES[name].folders]
+    folders = OTHERS.get(name) or KINDS[FAMILIES[name].folders]
     for place in places:
         tree(place, list(folders), images=1)
-    if name in MAPPED:
+    if FAMILIES[name].folders == "mapping":
         tree(places[0], ["air_freshener"], images=1)  # nothing of ImageNet's
     if name == "domainnet-126":
         tree(root / "quickdraw", ["zebra"], images=1)  # of DomainNet, too
