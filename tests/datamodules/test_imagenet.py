@@ -31,8 +31,6 @@ from holdfast.run_folder import read_rows
 SYNSETS = ["n01440764", "n01484850", "n02123045", "n02504458"]
 NAMES = ["gaussian_noise", "impulse_noise", "contrast"]
 SIZE, SPEED = 64, 10
-# And one worker with batches of 7 in a Trainer; test_streams.py has all nine pairs of these.
-LOADERS = [(0, 64), (2, 1)]
 
 
 @pytest.fixture(scope="module")
@@ -117,19 +115,6 @@ def test_through_a_trainer(root: Path, wholes: dict[str, Batch], name: str, tmp_
     facts = json.loads((tmp_path / "provenance.json").read_text())
     assert facts["stream"] == type(data).__name__
     assert set(wholes[name].labels.tolist()) == {0, 2, 281, 386}
-
-
-@pytest.mark.parametrize("name", STREAMS)
-def test_pixels_depend_on_the_position_alone(
-    root: Path, wholes: dict[str, Batch], name: str
-) -> None:
-    for num_workers, batch_size in LOADERS:
-        data = STREAMS[name](root, num_workers=num_workers, batch_size=batch_size)
-        assert same(joined(list(data.test_dataloader())), wholes[name]), (num_workers, batch_size)
-    later = STREAMS[name](root, start=23, num_workers=0, batch_size=7)
-    batches = list(later.test_dataloader())
-    assert batches[0].index[0] == 23
-    assert same(joined(batches), Batch(*(part[23:] for part in wholes[name])))
 
 
 @pytest.mark.parametrize("name", ["ccc-hard", "cin-c", "holdout"])
