@@ -16,7 +16,7 @@ from .sources.glyphs import Glyphs
 from .sources.image_source import ImageSource
 from .sources.shards import Shards
 from .stream import Segment, Stream
-from .wrapper import StreamWrapper
+from .wrapper import SegmentWrapper, StreamWrapper
 
 __all__ = [
     "CCC",
@@ -42,6 +42,7 @@ __all__ = [
     "Omitting",
     "Recurring",
     "Segment",
+    "SegmentWrapper",
     "Shards",
     "Stream",
     "StreamWrapper",

@@ -93,18 +93,13 @@ class ClassImbalance(SegmentWrapper):
         super().__init__(stream, None, **kwargs)
         self.ratio = ratio
         if stream.images is not None:
-            self.images = sum(count for _, count in self.segments())
+            self.images = self.segment(stream.segment_at(stream.images - 1)).end
 
     def segments(self) -> Iterator[tuple[Corruptions, int]]:
         end = self.stream.images
-        for number in count():
-            try:
-                segment = self.stream.segment(number)
-            except IndexError:
-                return
-            if end is not None and segment.start >= end:
-                return
-            yield segment.corruptions, len(self.order(number))
+        numbers = count() if end is None else range(self.stream.segment_at(end - 1) + 1)
+        for number in numbers:
+            yield self.stream.segment(number).corruptions, len(self.order(number))
 
     def find_order(self, number: int) -> Tensor:
         """Positions [N] in the other stream of the remaining images of a segment."""

@@ -156,12 +156,13 @@ class ImageFolder(DatasetSource):
             raise HoldfastError(f"Unknown broken={broken!r}. Choose 'refuse' or 'skip'.")
         self.root, self.broken = Path(root), broken
         found = class_folders(self.root)
-        if isinstance(labels, str) and labels != "unknown":
+        labelled: dict[str, int | list[int]]
+        if labels == "unknown":
+            labelled = {"": -1}
+        elif isinstance(labels, str):
             raise HoldfastError(
                 f"Unknown labels={labels!r}. Pass a label for each class folder, or 'unknown'."
             )
-        if isinstance(labels, str):
-            labelled: dict[str, int | list[int]] = {"": -1}
         else:
             labelled = dict(labels or {name: number for number, name in enumerate(found)})
         if absent := [name for name in labelled if name and found and name not in found]:

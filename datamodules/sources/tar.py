@@ -92,7 +92,7 @@ class Shard:
             if not all(name in self.places for k in range(len(self)) for name in members(k)):
                 raise ValueError("samples are missing")
         # A ValueError comes of an empty file, too, and of names that are not text.
-        except (OSError, ValueError, tarfile.TarError) as error:
+        except (OSError, ValueError) as error:
             raise damaged(path, error) from error
         if size not in (None, len(self)) or not len(self):
             raise HoldfastError(
@@ -102,14 +102,18 @@ class Shard:
 
     def _members(self) -> Iterator[tuple[str, slice]]:
         """The files in the archive, with the position of their bytes."""
-        start = 0
-        while start + 512 <= len(self.bytes) and self.bytes[start]:
-            member = tarfile.TarInfo.frombuf(self.bytes[start : start + 512], "utf-8", "strict")
-            first, start = start + 512, start + 512 + -(-member.size // 512) * 512
+        start = 0  # of a header; tarfile's own reader takes three times as long
+        while start + 512 <= len(self.bytes) and (head := self.bytes[start : start + 512])[0]:
+            size = int(head[124:136].strip(b"\0 ") or b"0", 8)
+            stated = int(head[148:156].strip(b"\0 ") or b"0", 8)
+            if sum(head) - sum(head[148:156]) + 8 * ord(" ") != stated:
+                raise ValueError(f"at byte {start}")
+            first = start + 512
+            start = first + -(-size // 512) * 512
             if start > len(self.bytes):
                 raise ValueError(f"it ends after {len(self.bytes)} bytes")
-            if member.isfile():
-                yield member.name, slice(first, first + member.size)
+            if head[156:157] in b"0\0":  # an ordinary file
+                yield head[:100].rstrip(b"\0").decode(), slice(first, first + size)
 
     def __len__(self) -> int:
         return len(self.places) // 3

@@ -26,18 +26,6 @@ def whole(calibration: Path) -> Batch:
     return data.batch(torch.arange(N))
 
 
-@pytest.mark.parametrize("batch_size", [1, 7, 64])
-@pytest.mark.parametrize("num_workers", [0, 1, 2])
-def test_batch_size_and_workers(
-    whole: Batch, calibration: Path, batch_size: int, num_workers: int
-) -> None:
-    data = stream(calibration, batch_size=batch_size, num_workers=num_workers)
-    batches = list(data.test_dataloader())
-    assert [len(b.labels) for b in batches[:-1]] == [batch_size] * (len(batches) - 1)
-    for ours, expected in zip(joined(batches), whole, strict=True):
-        assert torch.equal(ours, expected)
-
-
 def test_any_position_at_once(whole: Batch, calibration: Path) -> None:
     middle = torch.tensor([97, 3, 149])
     ours = stream(calibration, images=None).batch(middle)

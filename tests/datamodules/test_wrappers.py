@@ -39,13 +39,13 @@ def inner(each: int = EACH, names: tuple[str, ...] = NAMES) -> Corrupted:
     return Corrupted(Digits(), names, [3], each=each, num_workers=0, batch_size=40)
 
 
-def walk() -> CCC:
-    return CCC(
-        Digits(), 40, 20, 240, calibration="digits", corruptions=["fog", "contrast"], num_workers=0
-    )
+def walk(**own: Any) -> CCC:
+    options = {"calibration": "digits", "corruptions": ["fog", "contrast"], "num_workers": 0, **own}
+    return CCC(Digits(), 40, 20, 240, **options)
 
 
 WRAPPERS: dict[str, Callable[..., Stream]] = {
+    "none": walk,
     "correlated": lambda **own: CorrelatedLabels(inner(), **own),
     "sorted": lambda **own: CorrelatedLabels(inner(), delta=0, **own),
     "correlated over segments": lambda **own: CorrelatedLabels(walk(), window=100, **own),
