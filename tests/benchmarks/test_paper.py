@@ -121,8 +121,9 @@ def test_full_scale_suites_make_every_printed_row(tmp_path: Path) -> None:
     assert {c.config["data"]["init_args"]["images"] for c in long} == {7_500_000}
 
 
-# What the text says of each network and threshold, and the tables do not have in all of them.
+# What the text says of each network and threshold, but the tables have not in all; shares rounded up.
 REFUTED = {f"rdumb/{table} rdumb-above-eata-each" for table in ("T2.2", "T2.3", "T2.5")}
+REFUTED |= {f"flips/Fig3.2 without-{name}-share" for name in ("right", "ten")}
 
 
 def test_the_printed_numbers_support_the_papers_claims() -> None:
