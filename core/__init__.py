@@ -32,3 +32,16 @@ def in_range(least: float, most: float | None = None, **values: float | None) ->
             continue
         wanted = f"at least {least}" if most is None else f"{least} to {most}"
         raise HoldfastError(f"{name}={value}: pass {wanted}.")
+
+
+def one_of(*allowed: str, **values: str) -> None:
+    """Raise HoldfastError if an argument is none of the allowed ones.
+
+    >>> one_of("cosine", "l2", distance="l1")
+    Traceback (most recent call last):
+    holdfast.HoldfastError: distance='l1' is unknown. Choose cosine or l2.
+    """
+    for name, value in values.items():
+        if value not in allowed:
+            choices = " or ".join([", ".join(allowed[:-1]), allowed[-1]])
+            raise HoldfastError(f"{name}={value!r} is unknown. Choose {choices}.")

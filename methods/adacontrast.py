@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 from torch.optim import SGD, Optimizer
 
-from .. import HoldfastError, in_range
+from .. import in_range, one_of
 from .optimizers import OptimizerFactory
 from .parts.norm import training
 from .parts.teacher import TeacherMethod
@@ -65,8 +65,7 @@ class AdaContrast(TeacherMethod):
     ) -> None:
         in_range(1, capacity=capacity, neighbours=neighbours, patience=patience)
         in_range(0, 1, teacher_rate=teacher_rate)
-        if distance not in ("cosine", "euclidean"):
-            raise HoldfastError(f"distance={distance!r} is unknown. Choose cosine or euclidean.")
+        one_of("cosine", "euclidean", distance=distance)
         self.class_weight, self.contrast_weight = class_weight, contrast_weight
         self.diversity_weight, self.teacher_rate = diversity_weight, teacher_rate
         self.temperature, self.capacity, self.neighbours = temperature, capacity, neighbours

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
+from itertools import chain
 from typing import Any, ClassVar, Literal, final
 
 import torch
@@ -183,8 +184,8 @@ class TTAMethod(Resettable):
         begins.
 
         Tensors and plain values; a reset leaves them as they are, and returns to those called "weights"
-        and "optimizer" if there are any. `batches` are images [B,3,H,W], all of them finite, and labels
-        [B], -1 where they are not known.
+        and "optimizer" if there are any. `batches`, at least one, are images [B,3,H,W], all of them finite,
+        and labels [B], -1 where they are not known.
         """
         return {}
 
@@ -440,9 +441,12 @@ class TTAMethod(Resettable):
             batches: images [B,3,H,W], or with their labels, as a DataLoader gives them. Images that
                 are not finite are ignored.
         """
-        if self.source_images:
-            with torch.inference_mode(False), torch.enable_grad():
-                self.learnt = self.learn_source(usable(batches, next(self.backbone.parameters())))
+        if not self.source_images:
+            return
+        with torch.inference_mode(False), torch.enable_grad():
+            found = usable(batches, next(self.backbone.parameters()))
+            if (first := next(found, None)) is not None:
+                self.learnt = self.learn_source(chain([first], found))
 
     @property
     def _unfitted(self) -> bool:

@@ -47,10 +47,8 @@ class BNAdapt(TTAMethod):
         if self.prior == 0 and self.alpha is None:
             super().prepare()
         else:
-            replace_batch_norms(self.backbone, BlendedBatchNorm)
-        for layer in batch_norms(self.backbone):
-            if isinstance(layer, BlendedBatchNorm):
-                layer.prior, layer.alpha, layer.stored = self.prior, self.alpha, self.stored
+            settings = {"prior": self.prior, "alpha": self.alpha, "stored": self.stored}
+            replace_batch_norms(self.backbone, BlendedBatchNorm, **settings)
 
     def update(self, images: Tensor) -> Tensor:
         return self.predict(images)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torchvision.transforms.v2 import functional as tv
 
-from .. import HoldfastError, in_range
+from .. import in_range, one_of
 from .base import TTAMethod
 from .functional import rows_where, softmax_entropy
 from .optimizers import OptimizerFactory, sgd
@@ -53,10 +53,7 @@ class DeYO(TTAMethod):
         **kwargs: Any,
     ) -> None:
         in_range(1, patches=patches)
-        if destruction not in ("patches", "pixels", "occlusion"):
-            raise HoldfastError(
-                f"destruction={destruction!r} is unknown. Choose patches, pixels or occlusion."
-            )
+        one_of("patches", "pixels", "occlusion", destruction=destruction)
         self.filter_factor, self.entropy_factor, self.drop = filter_factor, entropy_factor, drop
         self.destruction, self.patches, self.occlusion = destruction, patches, occlusion
         self.weigh_entropy, self.weigh_drop = weigh_entropy, weigh_drop

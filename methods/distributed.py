@@ -251,19 +251,7 @@ def join_batches(parts: Iterator[Any], device: torch.device) -> Iterator[Any]:
             raise HoldfastError(
                 "The ranks' streams differ in length. Pass all nodes the same data and options."
             )
-        yield joined(type(part)(*(rows.to(device) for rows in part)), sizes)
-
-
-def joined(part: Any, sizes: list[int]) -> Any:
-    """The whole batch from the parts, whose tensors are exchanged together, as bytes."""
-    flat = [rows.unsqueeze(-1).flatten(1).contiguous().view(torch.uint8) for rows in part]
-    whole = gathered(torch.cat(flat, 1), sizes).split([rows.shape[1] for rows in flat], 1)
-    columns = []
-    for rows, own in zip(whole, part, strict=True):
-        # Copied, since a single row may begin at an address that is not aligned for its type.
-        rows = rows.clone(memory_format=torch.contiguous_format).view(own.dtype)
-        columns.append(rows.view(len(rows), *own.shape[1:]))
-    return type(part)(*columns)
+        yield type(part)(*(gathered(rows.to(device), sizes) for rows in part))
 
 
 def first_refusal(own: str | None, ranks: int) -> str:

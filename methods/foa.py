@@ -74,8 +74,6 @@ class FOA(Source):
         """Mean and deviation [L D] of the blocks' class tokens, and the mean [F] of the features."""
         without = self.state["best"][:0]
         seen = [self.answers(images, without)[1:] for images, _ in batches]
-        if not seen:
-            return {}
         tokens, found = (torch.cat(parts) for parts in zip(*seen, strict=True))
         deviation, mean = torch.std_mean(tokens, 0, correction=0)
         return {"tokens_mean": mean, "tokens_deviation": deviation, "mean": found.mean(0)}

@@ -66,7 +66,7 @@ class GTTA(TTAMethod):
         for images, labels in batches:
             with torch.no_grad():
                 parts.append((images, labelled(labels, self(images))))
-        return kept(*(torch.cat(rows) for rows in zip(*parts, strict=True))) if parts else {}
+        return kept(*(torch.cat(rows) for rows in zip(*parts, strict=True)))
 
     def update(self, images: Tensor) -> Tensor:
         with torch.no_grad():

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from .. import HoldfastError, in_range
+from .. import in_range, one_of
 from .optimizers import OptimizerFactory, sgd
 from .source import Source
 
@@ -43,8 +43,7 @@ class LAME(Source):
     ) -> None:
         in_range(2 if affinity == "rbf" else 1, neighbours=neighbours)
         in_range(1, max_steps=max_steps)
-        if affinity not in ("rbf", "knn", "linear"):
-            raise HoldfastError(f"affinity={affinity!r} is unknown. Choose rbf, knn or linear.")
+        one_of("rbf", "knn", "linear", affinity=affinity)
         self.affinity, self.neighbours, self.symmetric = affinity, neighbours, symmetric
         self.weight, self.max_steps = weight, max_steps
         super().__init__(backbone, optimizer, **kwargs)

@@ -10,7 +10,7 @@ from .base import TTAMethod
 from .functional import marginal_entropy
 from .optimizers import OptimizerFactory, nesterov
 from .parts.augmix import augmix_views
-from .parts.norm import BlendedBatchNorm, batch_norms, replace_batch_norms
+from .parts.norm import BlendedBatchNorm, replace_batch_norms
 
 
 class MEMO(TTAMethod):
@@ -47,10 +47,7 @@ class MEMO(TTAMethod):
         super().__init__(backbone, optimizer, **kwargs)
 
     def prepare(self) -> None:
-        replace_batch_norms(self.backbone, BlendedBatchNorm)
-        for layer in batch_norms(self.backbone):
-            if isinstance(layer, BlendedBatchNorm):
-                layer.alpha, layer.stored = self.alpha, True
+        replace_batch_norms(self.backbone, BlendedBatchNorm, alpha=self.alpha, stored=True)
 
     def update(self, images: Tensor) -> Tensor:
         if not self._pass:  # the first of several steps, which see the same views

@@ -12,7 +12,6 @@ from .optimizers import OptimizerFactory
 from .parts.memory import Memory, MemoryMethod, largest
 from .parts.norm import (
     InstanceAwareBatchNorm,
-    batch_norms,
     replace_batch_norms,
     require_running_statistics,
     training,
@@ -86,10 +85,8 @@ class NOTE(MemoryMethod):
 
     def prepare(self) -> None:
         require_running_statistics(self.backbone)
-        replace_batch_norms(self.backbone, InstanceAwareBatchNorm)
-        for layer in batch_norms(self.backbone):
-            layer.momentum = self.bn_momentum
-            layer.k = self.k  # type: ignore[assignment]
+        settings = {"momentum": self.bn_momentum, "k": self.k}
+        replace_batch_norms(self.backbone, InstanceAwareBatchNorm, **settings)
 
     def fresh_state(self) -> dict[str, Any]:
         return {"seen": 0, "memory": PBRS.empty()}

@@ -9,7 +9,7 @@ from lightning.pytorch import LightningDataModule
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from .. import HoldfastError, in_range
+from .. import in_range, one_of
 from .functional import consistency, soft_cross_entropy
 from .optimizers import OptimizerFactory, adam
 from .parts.contrast import class_means
@@ -59,8 +59,7 @@ class PeTTA(RoTTA):
     ) -> None:
         in_range(1, source_images=source_images)
         in_range(0, 1, teacher_rate=teacher_rate, prototype_rate=prototype_rate)
-        if regularizer not in ("cosine", "l2"):
-            raise HoldfastError(f"regularizer={regularizer!r} is unknown. Choose cosine or l2.")
+        one_of("cosine", "l2", regularizer=regularizer)
         self.pull, self.anchor_weight = pull, anchor
         self.regularizer, self.symmetric = regularizer, symmetric
         self.prototype_rate = prototype_rate
@@ -83,8 +82,6 @@ class PeTTA(RoTTA):
         """Mean and variance [C,D] of the features of each class, by the source model's predictions."""
         with torch.no_grad():
             pairs = [self.features(self.backbone, images) for images, _ in batches]
-        if not pairs:
-            return {}
         found, logits = (torch.cat(parts) for parts in zip(*pairs, strict=True))
         labels = logits.argmax(1)
         means, counts = class_means(found, labels, logits.shape[1])

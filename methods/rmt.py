@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 from .. import in_range
 from .functional import consistency, symmetric_cross_entropy
 from .optimizers import OptimizerFactory, fast_nesterov
-from .parts.contrast import class_sums, contrast_with_prototypes, projector
+from .parts.contrast import ClassMeans, contrast_with_prototypes, projector
 from .parts.teacher import TeacherMethod
 from .parts.views import random_view
 from .source_data import kept, labelled, replayed
@@ -82,28 +82,24 @@ class RMT(TeacherMethod):
         """Prototypes [C,D], the images [N,3,H,W] to replay, and the weights after the warm-up."""
         source, steps, step, drawn = deepcopy(self.backbone), 0, 0, 0
         parts: list[tuple[Tensor, Tensor]] = []
-        totals = torch.zeros(()), torch.zeros(())
+        means = ClassMeans()
         for images, labels in batches:
             steps = steps or self.warm_up // len(images)
             with torch.no_grad():
                 found, logits = self.features(source, images)
             labels = labelled(labels, logits)
-            sums = class_sums(found, labels, logits.shape[1])
-            totals = totals[0].to(found) + sums[0], totals[1].to(found) + sums[1]
+            means.add(found, labels, logits.shape[1])
             if sum(len(p) for p, _ in parts) < self.replay:
                 parts.append((images, labels))
             if step < steps:
                 step += 1
                 drawn += len(images)
                 self.warm(images, step / steps)
-        if not parts:
-            return {}
-        total, counts = totals
         pairs = (torch.cat(rows)[: self.replay] for rows in zip(*parts, strict=True))
         return {
             **kept(*pairs),
-            **{"drawn": drawn, "counts": counts},
-            "prototypes": total / counts.clamp_min(1)[:, None],
+            **means.prototypes(),
+            "drawn": drawn,
             "weights": [tensor.detach().clone() for tensor in self.restorable_tensors()],
             "optimizer": deepcopy(self.optimizer.state_dict()),
         }

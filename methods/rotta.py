@@ -11,7 +11,7 @@ from .. import in_range
 from .functional import damped_entropy, soft_cross_entropy
 from .optimizers import OptimizerFactory, adam
 from .parts.memory import Memory, MemoryMethod, largest
-from .parts.norm import MovingBatchNorm, batch_norms, replace_batch_norms, training
+from .parts.norm import MovingBatchNorm, replace_batch_norms, training
 from .parts.teacher import TeacherMethod
 from .parts.views import random_view
 
@@ -104,9 +104,7 @@ class RoTTA(MemoryMethod, TeacherMethod):
         super().__init__(backbone, optimizer, **kwargs)
 
     def prepare(self) -> None:
-        replace_batch_norms(self.backbone, MovingBatchNorm)
-        for layer in batch_norms(self.backbone):
-            layer.momentum = self.alpha
+        replace_batch_norms(self.backbone, MovingBatchNorm, momentum=self.alpha)
         self.make_teacher()
 
     @torch.no_grad()

@@ -11,7 +11,7 @@ from .. import in_range
 from .base import TTAMethod
 from .functional import soft_cross_entropy
 from .optimizers import OptimizerFactory, fast_nesterov
-from .parts.contrast import class_sums, contrast_with_prototypes, projector
+from .parts.contrast import ClassMeans, contrast_with_prototypes, projector
 from .parts.views import random_view
 from .source_data import labelled
 
@@ -60,15 +60,12 @@ class SANTA(TTAMethod):
 
     def learn_source(self, batches: Iterator[tuple[Tensor, Tensor]]) -> dict[str, Any]:
         """The mean features [C,D] of each class."""
-        total, counts = torch.zeros(()), torch.zeros(())
+        means = ClassMeans()
         for images, labels in batches:
             with torch.no_grad():
                 found, logits = self.features(self.backbone, images)
-            sums = class_sums(found, labelled(labels, logits), logits.shape[1])
-            total, counts = total.to(found) + sums[0], counts.to(found) + sums[1]
-        if not counts.ndim:
-            return {}
-        return {"counts": counts, "prototypes": total / counts.clamp_min(1)[:, None]}
+            means.add(found, labelled(labels, logits), logits.shape[1])
+        return means.prototypes()
 
     def update(self, images: Tensor) -> Tensor:
         found, logits = self.features(self.backbone, images)

@@ -65,13 +65,28 @@ def contrast_with_prototypes(
     return contrastive_loss(normalize(full_precision(projector(views)), dim=2), temperature)
 
 
-def class_sums(features: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
-    """Sums [C,D] of the rows [N,D] of each class, and how many it has [C]."""
-    member = one_hot(labels, classes).to(features)
-    return member.T @ features, member.sum(0)
+class ClassMeans:
+    """The mean features [C,D] of each class, and how many rows it has [C], from one batch after another."""
+
+    def __init__(self) -> None:
+        self.sums: Tensor | float = 0.0
+        self.counts: Tensor | float = 0.0
+
+    def add(self, features: Tensor, labels: Tensor, classes: int) -> None:
+        """Take in features [N,D] and labels [N]."""
+        member = one_hot(labels, classes).to(features)
+        self.sums, self.counts = self.sums + member.T @ features, self.counts + member.sum(0)
+
+    def prototypes(self) -> dict[str, Tensor]:
+        """`prototypes` [C,D], 0 for classes without rows, and `counts` [C]."""
+        assert isinstance(self.sums, Tensor)
+        assert isinstance(self.counts, Tensor)
+        prototypes = self.sums / self.counts.clamp_min(1)[:, None]
+        return {"prototypes": prototypes, "counts": self.counts}
 
 
 def class_means(features: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
     """Mean features [C,D] of each class, and how many of the rows [N,D] it has [C]; 0 where none."""
-    sums, counts = class_sums(features, labels, classes)
-    return sums / counts.clamp_min(1)[:, None], counts
+    member = one_hot(labels, classes).to(features)
+    counts = member.sum(0)
+    return member.T @ features / counts.clamp_min(1)[:, None], counts

@@ -207,8 +207,8 @@ def blend(
     return (1 - alpha) * mean + alpha * batch_mean, (1 - alpha) * var + alpha * batch_var
 
 
-def replace_batch_norms(module: nn.Module, kind: type[InPlaceOf]) -> None:
-    """Turn every batch normalisation layer below `module` into one of the given kind.
+def replace_batch_norms(module: nn.Module, kind: type[InPlaceOf], **settings: Any) -> None:
+    """Turn every batch normalisation layer below `module` into one of the given kind and settings.
 
     Raises HoldfastError if one of them does more than normalise.
     """
@@ -227,8 +227,8 @@ def replace_batch_norms(module: nn.Module, kind: type[InPlaceOf]) -> None:
                 )
             new = kind(layer.num_features, layer.eps, layer.momentum, layer.affine)
             own = [*layer.named_parameters(recurse=False), *layer.named_buffers(recurse=False)]
-            for key, tensor in own:
-                setattr(new, key, tensor)
+            for key, value in (*own, *settings.items()):
+                setattr(new, key, value)
             if fused:
                 new.drop, new.act = layer.get_submodule("drop"), layer.get_submodule("act")
             parent, _, child = name.rpartition(".")
