@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from copy import deepcopy
 from functools import partial
 
@@ -51,10 +52,8 @@ def top_norms(network: nn.Module) -> list[str]:
     half, as in a ViT, the last quarter. All layers that run after the first top layer are top layers,
     whatever their names.
     """
-    names, is_top = (
-        [n for n, layer in network.named_modules() if isinstance(layer, NORMS)],
-        top_layers(network),
-    )
+    names = [name for name, layer in network.named_modules() if isinstance(layer, NORMS)]
+    is_top = top_layers(network)
     if len(names) < FEWEST:
         if not any(map(is_top, names)):
             rank_zero_warn(
@@ -122,14 +121,8 @@ def run_order(network: nn.Module) -> dict[str, int]:
         kind = next((p.dtype for p in probe.parameters()), torch.float32)
         for size in SIZES:
             places.clear()
-            try:
-                with torch.no_grad():
-                    probe(
-                        torch.zeros(2, 3, 1, 1, device=device, dtype=kind).expand(
-                            -1, -1, size, size
-                        )
-                    )
-            except Exception:  # of many kinds: an image of another size may do
-                continue
-            return dict(places)
+            images = torch.zeros(2, 3, 1, 1, device=device, dtype=kind)
+            with suppress(Exception), torch.no_grad():  # an image of another size may do
+                probe(images.expand(-1, -1, size, size))
+                return dict(places)
     return {}

@@ -8,38 +8,8 @@ import pytest
 from torch import nn
 from torch.optim import SGD, Adam
 
+from holdfast import methods as m
 from holdfast.callbacks import ASR
-from holdfast.methods import (
-    BNEMA,
-    CMF,
-    CPL,
-    EATA,
-    ETA,
-    FOA,
-    GTTA,
-    LAME,
-    MEMO,
-    NOTE,
-    REM,
-    RMT,
-    ROID,
-    RPL,
-    SANTA,
-    SAR,
-    SLR,
-    AdaContrast,
-    BNAdapt,
-    CoTTA,
-    DeYO,
-    PeTTA,
-    RDumb,
-    RoTTA,
-    SoTTA,
-    Source,
-    Tent,
-    TTAMethod,
-    TTAug,
-)
 from holdfast.methods.testing import NETS
 
 sgd = partial(SGD, lr=0.05, momentum=0.9)
@@ -49,7 +19,7 @@ adam = partial(Adam, lr=0.01)
 class Row(NamedTuple):
     """A method with settings that make it act on six 8x8 images at a time."""
 
-    make: Callable[..., TTAMethod]
+    make: Callable[..., m.TTAMethod]
     changes: str  # which of a batch-norm net's tensors: no, affine, all, with +statistics
     refuses: tuple[str, ...] = ()  # backbones
     skips_top: bool = False
@@ -62,62 +32,67 @@ source = {"source_images": 6}
 memory = {"capacity": 8, "every": 4}
 
 
-def with_asr(backbone: nn.Module, optimizer: Any = sgd, **options: Any) -> TTAMethod:
-    return ETA(backbone, optimizer, recovery=ASR(start=0.9), **everyone, **options)
+def with_asr(backbone: nn.Module, optimizer: Any = sgd, **options: Any) -> m.TTAMethod:
+    return m.ETA(backbone, optimizer, recovery=ASR(start=0.9), **everyone, **options)
 
 
 TABLE = {
-    "Source": Row(Source, "no"),
-    "BNAdapt": Row(BNAdapt, "no", ("gn", "vit")),
-    "BNAdapt-prior": Row(partial(BNAdapt, prior=16), "no", ("gn", "vit")),
-    "Tent": Row(partial(Tent, optimizer=sgd), "affine"),
-    "RPL": Row(partial(RPL, optimizer=sgd), "affine"),
-    "SLR": Row(partial(SLR, optimizer=adam), "affine", skips_top=True),
-    "CPL": Row(partial(CPL, optimizer=sgd), "affine"),
-    "CPL-rescore": Row(partial(CPL, optimizer=sgd, rescore=True), "affine", foretells=False),
-    "CoTTA": Row(partial(CoTTA, optimizer=sgd, **views), "affine"),
+    "Source": Row(m.Source, "no"),
+    "BNAdapt": Row(m.BNAdapt, "no", ("gn", "vit")),
+    "BNAdapt-prior": Row(partial(m.BNAdapt, prior=16), "no", ("gn", "vit")),
+    "Tent": Row(partial(m.Tent, optimizer=sgd), "affine"),
+    "RPL": Row(partial(m.RPL, optimizer=sgd), "affine"),
+    "SLR": Row(partial(m.SLR, optimizer=adam), "affine", skips_top=True),
+    "CPL": Row(partial(m.CPL, optimizer=sgd), "affine"),
+    "CPL-rescore": Row(partial(m.CPL, optimizer=sgd, rescore=True), "affine", foretells=False),
+    "CoTTA": Row(partial(m.CoTTA, optimizer=sgd, **views), "affine"),
     "CoTTA-everything": Row(
-        partial(CoTTA, optimizer=sgd, everything=True, symmetric=False, restore=0.1, **views), "all"
+        partial(m.CoTTA, optimizer=sgd, everything=True, symmetric=False, restore=0.1, **views),
+        "all",
     ),
-    "ETA": Row(partial(ETA, optimizer=sgd, **everyone), "affine"),
-    "EATA": Row(partial(EATA, optimizer=sgd, fisher_images=6, beta=1.0, **everyone), "affine"),
-    "RDumb": Row(partial(RDumb, optimizer=sgd, every=10, **everyone), "affine"),
-    "SAR": Row(partial(SAR, optimizer=sgd, entropy_factor=1.0), "affine", skips_top=True),
-    "RoTTA": Row(partial(RoTTA, optimizer=adam, teacher_rate=0.1, **memory), "affine+statistics"),
+    "ETA": Row(partial(m.ETA, optimizer=sgd, **everyone), "affine"),
+    "EATA": Row(partial(m.EATA, optimizer=sgd, fisher_images=6, beta=1.0, **everyone), "affine"),
+    "RDumb": Row(partial(m.RDumb, optimizer=sgd, every=10, **everyone), "affine"),
+    "SAR": Row(partial(m.SAR, optimizer=sgd, entropy_factor=1.0), "affine", skips_top=True),
+    "RoTTA": Row(partial(m.RoTTA, optimizer=adam, teacher_rate=0.1, **memory), "affine+statistics"),
     "PeTTA": Row(
-        partial(PeTTA, optimizer=adam, teacher_rate=0.1, source_images=6, **memory),
+        partial(m.PeTTA, optimizer=adam, teacher_rate=0.1, source_images=6, **memory),
         "affine+statistics",
     ),
-    "RMT": Row(partial(RMT, optimizer=sgd, teacher_rate=0.1, warm_up=6, **source), "all"),
-    "SANTA": Row(partial(SANTA, optimizer=sgd, **source), "affine"),
-    "GTTA": Row(partial(GTTA, optimizer=adam, **source), "all", foretells=False),
+    "RMT": Row(partial(m.RMT, optimizer=sgd, teacher_rate=0.1, warm_up=6, **source), "all"),
+    "SANTA": Row(partial(m.SANTA, optimizer=sgd, **source), "affine"),
+    "GTTA": Row(partial(m.GTTA, optimizer=adam, **source), "all", foretells=False),
     "AdaContrast": Row(
-        partial(AdaContrast, optimizer=sgd, teacher_rate=0.1, capacity=8, neighbours=3, patience=6),
+        partial(
+            m.AdaContrast, optimizer=sgd, teacher_rate=0.1, capacity=8, neighbours=3, patience=6
+        ),
         "all+statistics",
         foretells=False,
     ),
-    "Tent-COME": Row(partial(Tent, optimizer=sgd, come=True), "affine"),
-    "SAR-COME": Row(partial(SAR, optimizer=sgd, entropy_factor=1.2, come=True), "affine", (), True),
-    "ROID": Row(partial(ROID, optimizer=sgd), "affine"),
+    "Tent-COME": Row(partial(m.Tent, optimizer=sgd, come=True), "affine"),
+    "SAR-COME": Row(
+        partial(m.SAR, optimizer=sgd, entropy_factor=1.2, come=True), "affine", (), True
+    ),
+    "ROID": Row(partial(m.ROID, optimizer=sgd), "affine"),
     "ETA-ASR": Row(with_asr, "affine"),
-    "CMF": Row(partial(CMF, optimizer=sgd), "affine"),
+    "CMF": Row(partial(m.CMF, optimizer=sgd), "affine"),
     "DeYO": Row(
-        partial(DeYO, optimizer=sgd, filter_factor=1.1, drop=-1.0), "affine", skips_top=True
+        partial(m.DeYO, optimizer=sgd, filter_factor=1.1, drop=-1.0), "affine", skips_top=True
     ),
     "DeYO-pixels": Row(
-        partial(DeYO, optimizer=sgd, filter_factor=1.1, drop=-1.0, destruction="pixels"),
+        partial(m.DeYO, optimizer=sgd, filter_factor=1.1, drop=-1.0, destruction="pixels"),
         "affine",
         skips_top=True,
     ),
-    "LAME": Row(LAME, "no"),
-    "NOTE": Row(partial(NOTE, optimizer=adam, **memory), "affine+statistics", ("gn", "vit")),
-    "MEMO": Row(partial(MEMO, optimizer=sgd, views=2), "all"),
-    "REM": Row(partial(REM, optimizer=adam, mask=0.25), "affine", ("bn", "gn"), skips_top=True),
-    "FOA": Row(partial(FOA, population=4, source_images=6), "no", ("bn", "gn")),
-    "TTAug": Row(partial(TTAug, views=2), "no"),
-    "BNEMA": Row(BNEMA, "statistics", ("gn", "vit")),
+    "LAME": Row(m.LAME, "no"),
+    "NOTE": Row(partial(m.NOTE, optimizer=adam, **memory), "affine+statistics", ("gn", "vit")),
+    "MEMO": Row(partial(m.MEMO, optimizer=sgd, views=2), "all"),
+    "REM": Row(partial(m.REM, optimizer=adam, mask=0.25), "affine", ("bn", "gn"), skips_top=True),
+    "FOA": Row(partial(m.FOA, population=4, source_images=6), "no", ("bn", "gn")),
+    "TTAug": Row(partial(m.TTAug, views=2), "no"),
+    "BNEMA": Row(m.BNEMA, "statistics", ("gn", "vit")),
     "SoTTA": Row(
-        partial(SoTTA, optimizer=adam, confidence=0.0, **memory),
+        partial(m.SoTTA, optimizer=adam, confidence=0.0, **memory),
         "affine+statistics",
         ("gn", "vit"),
         skips_top=True,

@@ -10,24 +10,9 @@ import pytest
 from golden_methods import MEASURED, TRACES
 from golden_traces import check, check_measured, run
 
+from holdfast import methods as m
 from holdfast.callbacks import MRS, FisherRestore, PeriodicReset
 from holdfast.callbacks.recovery import linear_quantile
-from holdfast.methods import (
-    EATA,
-    ETA,
-    GTTA,
-    REM,
-    RMT,
-    SANTA,
-    SAR,
-    AdaContrast,
-    CoTTA,
-    PeTTA,
-    RoTTA,
-    SoTTA,
-    Tent,
-    TTAMethod,
-)
 from holdfast.methods import functional as f
 from holdfast.methods.optimizers import sam_step
 from holdfast.methods.parts.contrast import contrastive_loss
@@ -76,53 +61,55 @@ ONE_MORE = (
 )
 MUTATIONS = [
     of("tta/ccc_pretrained float32")(
-        TTAMethod.forward, "self.backbone, images", "self.backbone, images.flip(3)"
+        m.TTAMethod.forward, "self.backbone, images", "self.backbone, images.flip(3)"
     ),
     of("tta/ccc_batchnorm float32")(
         use_batch_statistics, "in batch_norms(module)", "in [*batch_norms(module)][1:]"
     ),
-    tent(Tent.loss, ".mean()", ".sum()"),
+    tent(m.Tent.loss, ".mean()", ".sum()"),
     tent(f.softmax_entropy, "logits.softmax", "logits.detach().softmax"),
-    eta(ETA.select, "0.9 * mean_probs + 0.1 * mean", "0.1 * mean_probs + 0.9 * mean"),
-    eta(ETA.select, "selected = entropy < self.margin(logits)", ONE_MORE),
-    eta(ETA.select, "& ~redundant", "& redundant"),
+    eta(m.ETA.select, "0.9 * mean_probs + 0.1 * mean", "0.1 * mean_probs + 0.9 * mean"),
+    eta(m.ETA.select, "selected = entropy < self.margin(logits)", ONE_MORE),
+    eta(m.ETA.select, "& ~redundant", "& redundant"),
     eta(
-        ETA.loss, "entropy.detach() - self.margin(logits)", "self.margin(logits) - entropy.detach()"
+        m.ETA.loss,
+        "entropy.detach() - self.margin(logits)",
+        "self.margin(logits) - entropy.detach()",
     ),
-    eata(EATA.penalty, "** 2).sum()", ").abs().sum()"),
-    eata(EATA.learn_source, "[total / count for", "[total for"),
+    eata(m.EATA.penalty, "** 2).sum()", ").abs().sum()"),
+    eata(m.EATA.learn_source, "[total / count for", "[total for"),
     rdumb(PeriodicReset.should_reset, "method.step_count %", "(method.step_count + 1) %"),
-    rdumb(TTAMethod.forget_steps, "self.optimizer.state.clear()", "pass"),
-    rdumb(TTAMethod.reset, "self.state = self.first_state()", "pass"),
+    rdumb(m.TTAMethod.forget_steps, "self.optimizer.state.clear()", "pass"),
+    rdumb(m.TTAMethod.reset, "self.state = self.first_state()", "pass"),
     rpl(f.generalized_cross_entropy, "** q)", ")"),
     cpl(f.conjugate_loss, "epsilon * (1 - probs)", "epsilon * probs"),
     cotta(TeacherMethod.follow, ".add_(rate", ".add_((1 - rate)"),
-    cotta(CoTTA.update, "return target", "return logits"),
-    cotta_all(CoTTA.update, "0.5 * loss + 0.5", "1.0 * loss + 0.0"),
-    cotta_all(TTAMethod.adaptable_parameters, 'self.adapts == "norms"', "True"),
-    sar(SAR.update, "reliable & (there.detach() < margin)", "reliable"),
+    cotta(m.CoTTA.update, "return target", "return logits"),
+    cotta_all(m.CoTTA.update, "0.5 * loss + 0.5", "1.0 * loss + 0.0"),
+    cotta_all(m.TTAMethod.adaptable_parameters, 'self.adapts == "norms"', "True"),
+    sar(m.SAR.update, "reliable & (there.detach() < margin)", "reliable"),
     sar(sam_step, "torch._foreach_copy_(params, here)", "pass"),
     resetting(MRS.should_reset, "self.average < self.floor", "self.average > self.floor"),
-    resetting(SAR.forget_steps, "if not self.keep_momentum", "if self.keep_momentum"),
-    sotta(SoTTA.learn, "len(images) > 1", "False"),
+    resetting(m.SAR.forget_steps, "if not self.keep_momentum", "if self.keep_momentum"),
+    sotta(m.SoTTA.learn, "len(images) > 1", "False"),
     sotta(f.damped_entropy, "(probs * ", "(probs.detach() * "),
-    rotta(RoTTA.learn, "torch.exp(-ages) / ", "torch.exp(ages) / "),
+    rotta(m.RoTTA.learn, "torch.exp(-ages) / ", "torch.exp(ages) / "),
     rotta(blend, "(1 - alpha) * mean + alpha *", "alpha * mean + (1 - alpha) *"),
     rotta(CSTU.make_room, "not self.early_quota", "self.early_quota"),
     rotta(Memory.read, '["age"] / self.capacity', '["age"] / self.capacity / 2'),
-    rmt(RMT.update, "return logits + target", "return logits"),
+    rmt(m.RMT.update, "return logits + target", "return logits"),
     rmt(contrastive_loss, "similarity.masked_fill(itself, -torch.inf)", "similarity"),
     memo(f.marginal_entropy, "logsumexp(0)", "mean(0)"),
-    memo(TTAMethod.to_source, "self.forget_steps()", "pass"),
-    rem(REM.masked, "argsort(1)", "argsort(1, True)"),
-    santa(SANTA.update, "(anchor, logits)", "(logits, anchor)"),
-    gtta(GTTA.mixed, "(self(shown).softmax(1) @ probs.T).argmax(1)", "labels % len(images)"),
-    adacontrast(AdaContrast.contrast, "keys, before, same", "keys, queue['keys'], same"),
+    memo(m.TTAMethod.to_source, "self.forget_steps()", "pass"),
+    rem(m.REM.masked, "argsort(1)", "argsort(1, True)"),
+    santa(m.SANTA.update, "(anchor, logits)", "(logits, anchor)"),
+    gtta(m.GTTA.mixed, "(self(shown).softmax(1) @ probs.T).argmax(1)", "labels % len(images)"),
+    adacontrast(m.AdaContrast.contrast, "keys, before, same", "keys, queue['keys'], same"),
     of("tta3/adacontrast_lr0.001_queue1024 float64")(
-        AdaContrast.remember, '(bank["at"] + torch', '(bank["at"] + count + torch'
+        m.AdaContrast.remember, '(bank["at"] + torch', '(bank["at"] + count + torch'
     ),
-    petta(PeTTA.learn, "+ drift * self.pull * apart", ""),
-    petta(PeTTA.divergence, "divergence(now,", "divergence(self.state['prototypes'],"),
+    petta(m.PeTTA.learn, "+ drift * self.pull * apart", ""),
+    petta(m.PeTTA.divergence, "divergence(now,", "divergence(self.state['prototypes'],"),
     petal(FisherRestore.masks, "(f < threshold", "(f < 1.05 * threshold"),
     petal(linear_quantile, "q * (len(values) - 1)", "q * len(values) + 1"),
 ]
