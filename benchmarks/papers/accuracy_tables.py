@@ -6,8 +6,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ... import HoldfastError
-from ..results.run_protocol import alike
 from ..results.runs import Run, grouped
 from .table import Table, X, tidy, written
 
@@ -50,18 +48,8 @@ def accuracy(
 
     order: curves that come first. average: adds the mean over all x, or named means over some x. pooled:
     further panels, each with the runs of several others.
-
-    Raises:
-        HoldfastError: if a mean would combine runs of different protocols.
     """
     known = [run for run in runs if run.finished and run.accuracy is not None]
-    for name, same in grouped(known, lambda run: name_of(run, curve)).items():
-        if (average or pooled) and not alike(run.protocol for run in same):
-            found = "; ".join(dict.fromkeys(str(run.protocol) for run in same))
-            raise HoldfastError(
-                f"The runs of {name} have different protocols ({found}) and cannot be averaged. Remove "
-                "average and pooled, or put the protocols into different panels."
-            )
     rows = (
         (
             name_of(run, panel) if panel else "",

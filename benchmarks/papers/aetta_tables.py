@@ -1,6 +1,6 @@
 """AETTA: Towards Estimating Accuracy for Test-Time Adaptation (Lee et al. 2024)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -198,17 +198,21 @@ too_high.says("always-high").positive(["SrcValid", "GDE"], x="Avg")
 @cifar100("aetta/Fig5")
 def exponents(runs: Runs) -> pd.DataFrame:
     """AETTA's error with 5, 10 and 15 passes, and with exponents from 0 to 5"""
-    choices: dict[str, dict[str, Any]] = {
-        **{f"N = {n}": {"passes": n} for n in (5, 10, 15)},
-        **{f"alpha = {alpha}": {"alpha": alpha} for alpha in range(6)},
-    }
-    rows = [
-        ("", curve, method, *own)
+    passes = {f"N = {n}": {"passes": n} for n in (5, 10, 15)}
+    weights = {f"alpha = {alpha}": {"alpha": alpha} for alpha in range(6)}
+    return tidy(with_average(of_choices(runs, "", {**passes, **weights})), unit=ERROR)
+
+
+def of_choices(
+    runs: Runs, panel: str, choices: Mapping[str, Mapping[str, Any]], signed: bool = False
+) -> Rows:
+    """AETTA's error for each method with each choice of the arguments of `recomputed`."""
+    return [
+        (panel, curve, method, *own)
         for curve, choice in choices.items()
         for method, same in by_method(runs).items()
-        for own in recomputed(same, **choice).items()
+        for own in recomputed(same, signed=signed, **choice).items()
     ]
-    return tidy(with_average(rows), unit=ERROR)
 
 
 def recomputed(
@@ -365,15 +369,13 @@ def nearer(t: Table) -> Parts:
 
 
 RESETS = {"": "no reset", "DistShift": "memories kept", "DistShift, all cleared": "all cleared"}
-
-
-@experiment("aetta/Resets", "aetta/resets", method=["EATA", "RoTTA", "SoTTA"], override=[*RESETS])
-def resets(runs: Runs) -> pd.DataFrame:
-    """resets at each change of the corruption that keep memories, and that clear them"""
-    order = [*RESETS.values()]
-    return accuracy(runs, curve="override", x="method", order=order, renamed=RESETS)
-
-
+resets = experiment(
+    "aetta/Resets",
+    "aetta/resets",
+    method=["EATA", "RoTTA", "SoTTA"],
+    override=[*RESETS],
+    shows="resets at each change of the corruption that keep memories, and that clear them",
+)(accuracy, curve="override", x="method", order=[*RESETS.values()], renamed=RESETS)
 resets.ours("memories").near("memories kept", "all cleared", within=1)
 
 
@@ -388,13 +390,7 @@ CHOICES: dict[str, dict[str, Any]] = {
 @cifar100("aetta/Why")
 def why(runs: Runs) -> pd.DataFrame:
     """AETTA's estimates with the largest entropy that a batch can have, from the log of Table 2"""
-    rows = [
-        (panel, curve, method, *own)
-        for curve, choice in CHOICES.items()
-        for panel in ("error", "too high by")
-        for method, same in by_method(runs).items()
-        for own in recomputed(same, signed=panel != "error", **choice).items()
-    ]
+    rows = of_choices(runs, "error", CHOICES) + of_choices(runs, "too high by", CHOICES, True)
     others = of_estimators(runs, "error", error)
     rows = with_average(rows) + [row for row in others if row[1] != "AETTA"]
     return tidy(rows, unit="points")

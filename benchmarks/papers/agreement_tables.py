@@ -5,6 +5,7 @@ for every compared ensemble; the paper lists the others separately. The runs are
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -202,12 +203,12 @@ BASES, FEATURES, RELU, PIXELS = (
 )
 
 
-@experiment("agreement/Fig1", "glyphs", scale=EMBEDDED, takes="ensembles")
-def random_heads(folders: list[Path]) -> pd.DataFrame:
-    """probes of one base: only random heads put agreement on the accuracy line (C1, C7)"""
-    return lines(folders, [*PROBES, *TENTHS, *MORE], PROBES)
-
-
+of_ensembles = partial(experiment, scale=EMBEDDED, takes="ensembles")
+random_heads = of_ensembles(
+    "agreement/Fig1",
+    "glyphs",
+    shows="probes of one base: only random heads put agreement on the accuracy line (C1, C7)",
+)(lines, ensembles=[*PROBES, *TENTHS, *MORE], drawn=PROBES)
 random_heads.says("c1-accuracy-line").by(accuracy_line, *PROBES)
 random_heads.says("c1-agreement-line").by(agreement_line, *PROBES)
 for name in MEASURES:
@@ -225,12 +226,11 @@ random_heads.says("c7-inside").by(nearest, lambda own: own["excess ID"].abs(), S
 random_heads.says("c7-outside").by(nearest, lambda own: own["excess OOD"], HEAD, SUBSET)
 
 
-@experiment("agreement/Fig2", "digits", scale=EMBEDDED, takes="ensembles")
-def trainings(folders: list[Path]) -> pd.DataFrame:
-    """light finetuning and training from scratch against probes (C2, C3)"""
-    return lines(folders, TRAININGS, TRAININGS)
-
-
+trainings = of_ensembles(
+    "agreement/Fig2",
+    "digits",
+    shows="light finetuning and training from scratch against probes (C2, C3)",
+)(lines, ensembles=TRAININGS, drawn=TRAININGS)
 for name in MEASURES:
     trainings.says(f"c2-{name}").by(nearest, name, *FINETUNED)
 trainings.says("c2-gain").by(gains_less, FINETUNED, PROBED)
@@ -238,13 +238,16 @@ trainings.says("c3-gain").by(gains_less, SCRATCH, PROBED)
 trainings.threshold("c3-slopes").by(bounded_measure, "slope", *SCRATCH, most=0.15)
 
 
-@experiment("agreement/Fig3", "digits", scale=EMBEDDED, takes="ensembles")
-def bases(folders: list[Path]) -> pd.DataFrame:
-    """probes of several bases as one ensemble, and of raw pixels (C4, C6)"""
-    ensembles, drawn = [BASES, FEATURES, RELU, PIXELS], [BASES, FEATURES, PIXELS]
-    return lines(folders, ensembles, drawn, ("fog", "contrast"))
-
-
+bases = of_ensembles(
+    "agreement/Fig3",
+    "digits",
+    shows="probes of several bases as one ensemble, and of raw pixels (C4, C6)",
+)(
+    lines,
+    ensembles=[BASES, FEATURES, RELU, PIXELS],
+    drawn=[BASES, FEATURES, PIXELS],
+    shifts=("fog", "contrast"),
+)
 bases.says("c4-accuracy-line").by(accuracy_line, BASES)
 bases.says("c4-agreement-line").by(agreement_line, BASES)
 bases.threshold("c4-slope").by(bounded_measure, "slope", BASES, most=0.15)
@@ -266,11 +269,9 @@ bases.says("c6-slope").by(nearest, "slope", FEATURES, PIXELS)
 bases.says("c6-error").by(nearest, "error", FEATURES, PIXELS)
 
 
-@experiment(
+@of_ensembles(
     "agreement/T1",
     ["glyphs", "digits"],
-    scale=EMBEDDED,
-    takes="ensembles",
     picture=of_panels("MAE", "MAE, no line", unit="mean absolute error, points"),
 )
 def estimators(folders: list[Path]) -> pd.DataFrame:
@@ -325,7 +326,7 @@ estimators.says("c5-mape").by(best_errs_less, "MAPE", ALINE, ORACLES)
 estimators.says("c5-off").by(best_errs_less, "MAE, no line", ATC, ALINE)
 
 
-@experiment("agreement/T3", "glyphs", scale=EMBEDDED, takes="ensembles")
+@of_ensembles("agreement/T3", "glyphs")
 def projection_norm(folders: list[Path]) -> pd.DataFrame:
     """ProjNorm and ALine-D against the accuracy out of distribution, probes with random heads"""
     from ...callbacks.functional.aline import correlation  # deferred: imports torch

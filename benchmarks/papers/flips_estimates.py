@@ -139,18 +139,14 @@ def with_one_f(runs: Runs, x: str, renamed: Renamed = None) -> pd.DataFrame:
     return table_of({name: (own, f) for name, own in by_name.items()})
 
 
-@experiment(
+architectures = experiment(
     "flips/T3.2",
     **ARCHITECTURES,
     method=ADAPTING,
     at_full={"renamed": NETWORKS},
     published="T3.2",
-)
-def architectures(runs: Runs, renamed: Renamed = None) -> pd.DataFrame:
-    """errors of weighted flips for other architectures, with one f for all"""
-    return with_one_f(runs, "override", renamed or {"": "first"})
-
-
+    shows="errors of weighted flips for other architectures, with one f for all",
+)(with_one_f, x="override", renamed={"": "first"})
 # The thesis' largest mean is 6.76, of ResNeXt-101.
 architectures.threshold("below-limit").mean_below(7, without="first")
 
@@ -303,17 +299,13 @@ little_data.says("less-than-cot", undecidable=TOO_FEW).lower_mean(
 )
 
 
-@experiment(
+other_methods = experiment(
     "flips/TB.3",
     ["flips/sets", "flips/methods"],
     full=["flips/ten-sets", "flips/methods"],
     published="TB.3",
-)
-def other_methods(runs: Runs) -> pd.DataFrame:
-    """errors of weighted flips where other methods adapt, with RDumb's f"""
-    return with_one_f(runs, "method")
-
-
+    shows="errors of weighted flips where other methods adapt, with RDumb's f",
+)(with_one_f, x="method")
 # The thesis' largest mean is 5.07, of Tent.
 other_methods.threshold("below-limit").mean_below(6)
 other_methods.says("cpl-less").lower_mean("CPL", ["RDumb"])

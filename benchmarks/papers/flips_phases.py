@@ -98,21 +98,21 @@ embeddings.says("late-shift", points=False).rises("shift", start="early", to="la
 embeddings.says("late-clusters", points=False).rises("silhouette", start="early", to="late")
 
 
-def level(run: Run, name: str) -> float:
+def omission(run: Run, level: str) -> float:
     """The omission level of a run; 0: none."""
-    return float(run.factors.get(name, 0))
+    return float(run.factors.get(level, 0))
 
 
-def gains(runs: Runs, name: str, called: str, sizes: bool = False) -> pd.DataFrame:
+def gains(runs: Runs, level: str, called: str, sizes: bool = False) -> pd.DataFrame:
     """Points of accuracy gained on held-out images by step, with one curve per level of `Omitting`.
 
     sizes: add notes on the number and the entropy of the images that each level retains.
     """
     rows: Rows = []
     notes = []
-    for run in sorted(runs, key=lambda run: level(run, name)):
+    for run in sorted(runs, key=lambda run: omission(run, level)):
         found = 100 * measured(run, "HoldOut", ["accuracy"])["accuracy"]
-        curve, seed = f"{called} {level(run, name):g}", f"seed {run.seed}"
+        curve, seed = f"{called} {omission(run, level):g}", f"seed {run.seed}"
         rows += [("", curve, step, seed, v - found.iloc[0]) for step, v in found.items()]
         if sizes and (facts := run.provenance.get("omitting")):
             notes.append(
@@ -123,12 +123,13 @@ def gains(runs: Runs, name: str, called: str, sizes: bool = False) -> pd.DataFra
     return tidy(rows, unit=unit, axis="step", notes=notes)
 
 
-@experiment("flips/Fig3.2", "flips/omission", setting="top", published="Fig3.2")
-def without_top_k(runs: Runs) -> pd.DataFrame:
-    """Tent without the images whose label is in the model's top k: accuracy gained on others"""
-    return gains(runs, "top", "top-k =")
-
-
+without_top_k = experiment(
+    "flips/Fig3.2",
+    "flips/omission",
+    setting="top",
+    published="Fig3.2",
+    shows="Tent without the images whose label is in the model's top k: accuracy gained on others",
+)(gains, level="top", called="top-k =")
 without_top_k.says("all").positive("top-k = 0")
 for id, k, share in (("without-right", 1, 0.85), ("without-ten", 10, 0.64)):
     without_top_k.says(id).positive(f"top-k = {k}")
@@ -306,7 +307,7 @@ def omitted(runs: Runs) -> pd.DataFrame:
     rows: Rows = []
     for run in runs:
         if facts := run.provenance.get("omitting"):
-            share, place = facts["left"] / facts["pool"], (level(run, "top"), f"seed {run.seed}")
+            share, place = facts["left"] / facts["pool"], (omission(run, "top"), f"seed {run.seed}")
             whole = share * facts["entropy_left"] + (1 - share) * (facts["entropy_omitted"] or 0)
             values = {**facts, "entropy": whole}
             rows.append(("", LEFT, *place, 100 * share))
@@ -325,12 +326,12 @@ for k, more in ((1, 5), (5, 50)):
     less_certain.rises("entropy of those left", start=k, to=more)
 
 
-@experiment("flips/FigB.5", "flips/omission", stream=["top 0", "entropy *"])
-def without_certain(runs: Runs) -> pd.DataFrame:
-    """Tent without the images of which the model is certain: accuracy gained on others"""
-    return gains(runs, "level", "entropy above", sizes=True)
-
-
+without_certain = experiment(
+    "flips/FigB.5",
+    "flips/omission",
+    stream=["top 0", "entropy *"],
+    shows="Tent without the images of which the model is certain: accuracy gained on others",
+)(gains, level="level", called="entropy above", sizes=True)
 # At the two lowest levels above 0, and without omission against the highest level.
 without_certain.says("gains").positive(slice(1, 3))
 without_certain.says("less-at-the-end").above(FIRST, LAST, x=LAST)
