@@ -59,8 +59,6 @@ def settings(theirs: dict[str, Any], dataset: Dataset) -> dict[str, Any]:
         "model": theirs.get("model"),
         "temperature": theirs.get("temperature"),
         "commands": "search+read" if "read" in actions else "search" if actions else "none",
-        "prompt": theirs.get("prompt_name"),
-        "actions": actions,
         "their_split": theirs.get("dataset_split"),
     }
     budget = {"results": theirs.get("search_limit"), "max_actions": theirs.get("max_actions")}

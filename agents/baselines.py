@@ -116,17 +116,13 @@ class PriorSearch(LocalSearch):
 
 
 class RandomSearch(LocalSearch):
-    """Ranks the papers in scope in a random order, which the query and the seed determine."""
+    """Ranks the papers in scope in a random order, which the query determines."""
 
     name = "local-random"
-    seed = 0
 
     def search(self, query: str, sort: Sort, scope: Scope, limit: int) -> list[Paper]:
         papers: list[Paper] = [p for p in self.papers.values() if scope.admits(p)]
-        return random.Random(zlib.crc32(query.encode()) + self.seed).sample(papers, limit)
-
-    def describe(self) -> dict[str, Any]:
-        return super().describe() | {"seed": self.seed}
+        return random.Random(zlib.crc32(query.encode())).sample(papers, limit)
 
 
 # Name to agent, and a function from a corpus to the search that the agent needs.

@@ -44,19 +44,16 @@ class Sample:
 
 @dataclass(frozen=True)
 class Dataset:
-    """The samples of one file (after `select`), with the number of rows and hash of the whole file."""
+    """The samples of one file (after `select`), and the hash of the whole file.
+
+    `is_published` says whether the file has CiteME's numbers of rows, as no hash of it is published.
+    """
 
     name: str
     samples: tuple[Sample, ...]
     split: str
     sha256: str
-    rows: int
-    test_rows: int
-
-    @property
-    def is_published(self) -> bool:
-        """Whether the file has CiteME's numbers of rows, 130 and 119 test, as no hash is published."""
-        return (self.rows, self.test_rows) == (PUBLISHED_ROWS, PUBLISHED_TEST_ROWS)
+    is_published: bool
 
     def select(self, split: str, limit: int | None = None) -> "Dataset":
         """The rows of `split` ("all", "train" or "test"), at most `limit`; raises `HoldfastError`."""
@@ -104,7 +101,8 @@ def load(path: str | Path) -> Dataset:
         )
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     tests = sum(sample.split == "test" for sample in samples.values())
-    return Dataset(path.stem, tuple(samples.values()), "all", digest, len(samples), tests)
+    is_published = (len(samples), tests) == (PUBLISHED_ROWS, PUBLISHED_TEST_ROWS)
+    return Dataset(path.stem, tuple(samples.values()), "all", digest, is_published)
 
 
 def read_table(path: Path, columns: Sequence[str], what: str) -> list[dict[str, str]]:

@@ -149,8 +149,7 @@ def test_published_figures_stand_beside_runs_in_the_papers_settings(tmp_path, ca
     (tmp_path / "zero_shot_search.txt").write_text("Find it. <FORMAT_INSTRUCTIONS>")
     data = tmp_path / "CiteME.csv"
     write_dataset(data, 119)
-    extra = load(write(tmp_path / "x.csv", [row(id=f"t{k}", split="train") for k in range(11)]))
-    assert extra.rows == 11
+    write(tmp_path / "x.csv", [row(id=f"t{k}", split="train") for k in range(11)])
     lines = (tmp_path / "x.csv").read_text().splitlines()[1:]
     data.write_text(data.read_text() + "\n".join(lines) + "\n")
     seen = []
