@@ -94,10 +94,10 @@ def agent_and_provider(args: Namespace) -> tuple[Agent, SearchProvider]:
 
         form = {"prompt_folder": args.prompts, "repairs": args.repairs}
         return CiteMEAgent(lm, args.commands, args.demonstration, **form), provider
-    from .program import CiteAgent, LMAgent
+    from .program import CiteAgent
 
-    program = CiteAgent(args.commands, args.demonstration, args.repairs)
-    return LMAgent(program, lm, args.prompt), provider
+    form = {"form": args.prompt, "repairs": args.repairs}
+    return CiteAgent(lm, args.commands, args.demonstration, **form), provider
 
 
 def language_model(args: Namespace) -> "dspy.LM":

@@ -1,4 +1,4 @@
-"""CiteAgent as a DSPy program, and the agent that combines it with a language model.
+"""CiteAgent as a DSPy program, with replies in DSPy's fields or in JSON.
 
 Press et al., "CiteME", arXiv:2407.12861, section 3; prompts and demonstrations are Holdfast's.
 """
@@ -64,10 +64,17 @@ def step_signature(actions: tuple[str, ...]) -> Any:
 
 
 class CiteAgent(dspy.Module):  # type: ignore[misc]
-    """The agent's program; `commands` and `demonstration` span CiteME's six settings.
+    """The agent as a DSPy program; `commands` and `demonstration` span CiteME's six settings.
 
     Instructions are the same with and without demonstration. A reply that cannot be parsed, or a last
     reply without a known id, is sent back up to `repairs` times per turn.
+
+    Args:
+        lm: the language model.
+        commands: the agent's actions.
+        demonstration: show the model a worked example.
+        repairs: how often per turn an unusable reply is sent back.
+        form: the form of the model's replies, DSPy's fields or JSON.
 
     Raises:
         HoldfastError: if there are no such commands.
@@ -75,16 +82,20 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
 
     def __init__(
         self,
+        lm: dspy.LM,
         commands: Commands = "search+read",
         demonstration: bool = False,
+        *,
         repairs: int = REPAIRS,
+        form: Form = "dspy",
     ) -> None:
         super().__init__()
         if commands not in get_args(Commands):
             raise HoldfastError(
                 f"There are no commands {commands!r}. Use one of {', '.join(get_args(Commands))}."
             )
-        self.commands, self.demonstration, self.repairs = commands, demonstration, repairs
+        self.lm, self.commands, self.demonstration = lm, commands, demonstration
+        self.repairs, self.form = repairs, form
         if commands == "none":
             self.guess = dspy.Predict(Guess)
             if demonstration:
@@ -96,10 +107,17 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
 
     def forward(self, episode: Episode) -> dspy.Prediction:
         """Run an episode until it has a selection; raises `Stop` if it ends without one."""
-        if self.commands == "none":
-            reply = self._ask(self.guess, episode, {"excerpt": episode.sample.excerpt})
-            episode.guess(reply["title"])
-            return dspy.Prediction(title=reply["title"])
+        lm = in_episode(self.lm, episode)
+        with dspy.context(lm=lm, adapter=adapter(self.form), max_history_size=1):
+            (self._guess if self.commands == "none" else self._converse)(episode)
+        assert episode.selection is not None
+        return dspy.Prediction(title=episode.selection.title)
+
+    def _guess(self, episode: Episode) -> None:
+        reply = self._ask(self.guess, episode, {"excerpt": episode.sample.excerpt})
+        episode.guess(reply["title"])
+
+    def _converse(self, episode: Episode) -> None:
         turns = list(trajectory(self.commands)) if self.demonstration else []
         observation = "Nothing has been searched yet."
         while episode.selection is None:
@@ -114,7 +132,6 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
             if is_last and episode.selection is None:
                 raise Stop("unknown_id", observation)
             turns.append({**inputs, **reply})
-        return dspy.Prediction(title=episode.selection.title)
 
     def _ask(self, predict: Any, episode: Episode, inputs: dict[str, Any]) -> dict[str, str]:
         """The parsed reply, sent back up to `repairs` times; raises `Stop` if it cannot be parsed."""
@@ -158,22 +175,24 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
                 pass
         return Stop("bad_format", explained(unreadable(error), episode))
 
-
-def unreadable(error: Any) -> str:
-    """The note for a model whose reply could not be parsed."""
-    reply = clean(str(error.lm_response or "").strip(), 300)
-    return f"its fields could not be read from: {reply or '(an empty reply)'}"
-
-
-def prompt_hash(program: CiteAgent) -> str:
-    """The sha256 of the parts of the prompt that are the same for all samples."""
-    fixed: list[Any] = [
-        (name, p.signature.instructions, json.loads(json.dumps(p.dump_state(), default=str)))
-        for name, p in program.named_predictors()
-    ]
-    if program.demonstration and program.commands != "none":
-        fixed += trajectory(program.commands)
-    return fingerprint(fixed)
+    def describe(self) -> dict[str, Any]:
+        """The model, its settings, and the hash of the parts of the prompt that samples share."""
+        fixed: list[Any] = [
+            (name, p.signature.instructions, json.loads(json.dumps(p.dump_state(), default=str)))
+            for name, p in self.named_predictors()
+        ]
+        if self.demonstration and self.commands != "none":
+            fixed += trajectory(self.commands)
+        return {
+            "name": "citeagent",
+            **describe(self.lm),
+            "commands": self.commands,
+            "demonstration": self.demonstration,
+            "prompt": fingerprint(fixed),
+            "dspy": dspy.__version__,
+            "repairs": self.repairs,
+            "format": self.form,
+        }
 
 
 def adapter(form: Form) -> dspy.Adapter:
@@ -184,32 +203,7 @@ def adapter(form: Form) -> dspy.Adapter:
     return dspy.ChatAdapter(use_json_adapter_fallback=False)
 
 
-class LMAgent:
-    """A program with its language model.
-
-    Args:
-        program: the agent's program.
-        lm: the language model.
-        form: the form of the model's replies, DSPy's fields or JSON.
-    """
-
-    def __init__(self, program: CiteAgent, lm: dspy.LM, form: Form = "dspy") -> None:
-        self.program, self.lm, self.form = program, lm, form
-
-    def __call__(self, episode: Episode) -> None:
-        lm = in_episode(self.lm, episode)
-        with dspy.context(lm=lm, adapter=adapter(self.form), max_history_size=1):
-            self.program(episode=episode)
-
-    def describe(self) -> dict[str, Any]:
-        """The model, its settings, and the hash of the prompt."""
-        return {
-            "name": "citeagent",
-            **describe(self.lm),
-            "commands": self.program.commands,
-            "demonstration": self.program.demonstration,
-            "prompt": prompt_hash(self.program),
-            "dspy": dspy.__version__,
-            "repairs": self.program.repairs,
-            "format": self.form,
-        }
+def unreadable(error: Any) -> str:
+    """The note for a model whose reply could not be parsed."""
+    reply = clean(str(error.lm_response or "").strip(), 300)
+    return f"its fields could not be read from: {reply or '(an empty reply)'}"

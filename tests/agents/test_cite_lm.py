@@ -10,7 +10,7 @@ from holdfast import HoldfastError
 from holdfast.agents.citeme import CiteMEAgent
 from holdfast.agents.episode import Episode
 from holdfast.agents.lm import describe, language_model
-from holdfast.agents.program import CiteAgent, LMAgent
+from holdfast.agents.program import CiteAgent
 from holdfast.agents.run import attempt
 
 REPLIES = [
@@ -24,10 +24,10 @@ def in_turn(messages):
 
 
 def sample_run(lm, repeat=0, **options):
-    return attempt(LMAgent(CiteAgent(**options), lm), Episode(SAMPLE, SEARCH, repeat=repeat))
+    return attempt(CiteAgent(lm, **options), Episode(SAMPLE, SEARCH, repeat=repeat))
 
 
-@pytest.mark.parametrize("agent", [lambda lm: LMAgent(CiteAgent(), lm), CiteMEAgent])
+@pytest.mark.parametrize("agent", [CiteAgent, CiteMEAgent])
 @pytest.mark.parametrize(
     ("reply", "status"),
     [

@@ -1,6 +1,7 @@
 """The agent as a DSPy program, in DSPy's fields and in JSON, against a chat server."""
 
 import json
+from functools import partial
 
 import pytest
 from conversations import MINI, SAMPLE, SEARCH, converse
@@ -10,7 +11,7 @@ from holdfast import HoldfastError
 from holdfast.agents.actions import ACTIONS, ARGUMENT_CHARS, quote, trajectory
 from holdfast.agents.episode import excerpt
 from holdfast.agents.lm import REPLY_CHARS, language_model
-from holdfast.agents.program import CiteAgent, LMAgent, prompt_hash
+from holdfast.agents.program import CiteAgent
 from holdfast.agents.score import judge
 from holdfast.agents.search.provider import Section
 
@@ -28,8 +29,9 @@ FORMS = pytest.mark.parametrize("form", SAY)
 
 def scripted(replies, commands="search+read", demonstration=False, form="dspy", **options):
     """Run the agent on replies given in order; return its record and the prompts it sent."""
-    program = CiteAgent(commands, demonstration, options.pop("repairs", 1))
-    return converse(lambda lm: LMAgent(program, lm, form=form), replies, **options)
+    more = {"form": form, "repairs": options.pop("repairs", 1)}
+    agent = partial(CiteAgent, commands=commands, demonstration=demonstration, **more)
+    return converse(agent, replies, **options)
 
 
 def actions(record):
@@ -147,7 +149,9 @@ def test_instructions_are_equal_with_and_without_demonstration():
         shown = scripted(replies, commands, True, max_actions=1)[1][0]
         assert (plain[0], plain[-1]) == (shown[0], shown[-1])
         assert len(shown) > len(plain)
-        assert prompt_hash(CiteAgent(commands)) != prompt_hash(CiteAgent(commands, True))
+        lm = language_model("openai/gpt-4o")
+        hashes = {CiteAgent(lm, commands, d).describe()["prompt"] for d in (False, True)}
+        assert len(hashes) == 2
 
 
 def test_ablations_offer_their_commands_only():
@@ -156,7 +160,7 @@ def test_ablations_offer_their_commands_only():
     assert judge(record, SAMPLE)["repairs"] == 1
     assert "read: the id" not in prompts[0][0]["content"]
     with pytest.raises(HoldfastError, match="commands"):
-        CiteAgent("everything")
+        CiteAgent(language_model("openai/gpt-4o"), "everything")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from holdfast.agents.baselines import baseline
 from holdfast.agents.cite import main
 from holdfast.agents.data import MINI_CITE_CORPUS, load
 from holdfast.agents.limits import Allowance
-from holdfast.agents.program import CiteAgent, LMAgent
+from holdfast.agents.program import CiteAgent
 from holdfast.agents.records import ResultFile, read
 from holdfast.agents.run import run
 from holdfast.agents.score import score
@@ -115,7 +115,7 @@ def test_a_dead_service_stops_the_run_before_all_samples_failed(tmp_path):
     out = tmp_path / "run.jsonl"
     search = baseline("bm25", CORPUS)[1]
     with chat(model) as base, pytest.raises(HoldfastError, match=r"10 successive samples"):
-        run(data, LMAgent(CiteAgent(), model_at(base, tries=2)), search, out, workers=2)
+        run(data, CiteAgent(model_at(base, tries=2)), search, out, workers=2)
     assert {r.status for r in read(out)[1].values()} == {"provider_error"}
     assert len(calls) < 120
 
@@ -135,7 +135,7 @@ def test_provider_errors_are_retried_and_finished_samples_are_not(tmp_path):
         return fields("select", f"p{k}") if found else fields("search_relevance", f"case{k:04d}")
 
     with chat(model) as lm_base, scholar(papers, fault) as s2_base:
-        agent = LMAgent(CiteAgent("search"), model_at(lm_base))
+        agent = CiteAgent(model_at(lm_base), "search")
         search, out = semantic_scholar(s2_base, tries=2), tmp_path / "run.jsonl"
         assert run(data, agent, search, out, workers=4) == {"selected": 6, "provider_error": 6}
         figures = score(read(out)[1], data)
@@ -232,7 +232,7 @@ def test_a_run_stops_where_it_may_cost_no_more_and_goes_on_with_more(tmp_path):
 
     out, search = tmp_path / "run.jsonl", baseline("bm25", CORPUS)[1]
     with chat(model) as base:
-        agent = LMAgent(CiteAgent("search"), model_at(base))
+        agent = CiteAgent(model_at(base), "search")
 
         def go(**limits):
             return run(data, agent, search, out, run_limit=Allowance(prices=(2.0, 10.0), **limits))

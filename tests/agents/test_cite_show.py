@@ -10,7 +10,7 @@ from servers import fields
 from holdfast.agents.citeme import CiteMEAgent
 from holdfast.agents.citeme_prompts import reply_of
 from holdfast.agents.data import load
-from holdfast.agents.program import CiteAgent, LMAgent
+from holdfast.agents.program import CiteAgent
 from holdfast.agents.search.local import LocalSearch
 from holdfast.agents.summary import of_sample
 from holdfast.agents.trajectory import CITING, FOUND, NAMED, NEVER, failure, turns
@@ -39,7 +39,7 @@ def search(tmp_path):
 
 def dspy_form(replies, **given):
     said = [fields(*reply) if isinstance(reply, tuple) else reply for reply in replies]
-    return converse(lambda lm: LMAgent(CiteAgent(), lm), said, **given)[0]
+    return converse(CiteAgent, said, **given)[0]
 
 
 def citeme_form(replies, **given):
