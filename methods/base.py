@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
+from functools import partial
 from itertools import chain
 from typing import Any, ClassVar, Literal, final
 
@@ -349,8 +350,12 @@ class TTAMethod(Resettable):
     # ---- networks and their predictions ---------------------------------------------------------
 
     def forward(self, images: Tensor) -> Tensor:
-        """Logits [B,C] of the backbone as it is now, in float32 at least."""
-        return self.logits(self.backbone, images)
+        """The `output` [B,C] of the backbone as it is now."""
+        return self.output(self.backbone, images)
+
+    def output(self, network: nn.Module, images: Tensor) -> Tensor:
+        """Logits [B,C] that the method makes of a network and images [B,3,H,W]; default: its `logits`."""
+        return self.logits(network, images)
 
     def logits(self, network: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
         """Logits [B,C] of a network that is built like the backbone, in float32 at least."""
@@ -364,18 +369,22 @@ class TTAMethod(Resettable):
             return divided(lambda part: full_precision(network(part)), images)
         return full_precision(network(images))
 
-    def features(self, network: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:
+    def together(
+        self, network: Callable[[Tensor], Sequence[Tensor]], images: Tensor
+    ) -> tuple[Tensor, ...]:
+        """All that such a network returns for images, [B,D] each, as `logits` computes it."""
+        widths: list[int] = []
+
+        def joined(part: Tensor) -> Tensor:
+            found = network(part)
+            widths[:] = [rows.shape[1] for rows in found]
+            return torch.cat(tuple(found), 1)
+
+        return self.logits(joined, images).split(widths, 1)
+
+    def features(self, network: nn.Module, images: Tensor) -> tuple[Tensor, ...]:
         """Penultimate features [B,D] and logits [B,C] of such a network, in float32 at least."""
-        width = 0
-
-        def both(images: Tensor) -> Tensor:
-            nonlocal width
-            found, logits = features(network, images)
-            width = found.shape[1]
-            return torch.cat([found, logits], 1)
-
-        found, logits = self.logits(both, images).tensor_split([width], 1)
-        return found, logits
+        return self.together(partial(features, network), images)
 
     @torch.no_grad()
     def predict(self, images: Tensor) -> Tensor:
@@ -401,7 +410,7 @@ class TTAMethod(Resettable):
 
         For example, CoTTA's predictions are means over many views.
         """
-        return self.corrected(self.logits(network, images))
+        return self.corrected(self.output(network, images))
 
     @torch.no_grad()
     def source_logits(self, images: Tensor) -> Tensor:

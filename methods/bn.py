@@ -6,7 +6,6 @@ from torch import Tensor, nn
 
 from .. import HoldfastError, in_range
 from .base import TTAMethod
-from .optimizers import OptimizerFactory, sgd
 from .parts.norm import BlendedBatchNorm, batch_norms, replace_batch_norms
 
 
@@ -16,7 +15,6 @@ class BNAdapt(TTAMethod):
     By default the source statistics are not used, as in CCC.
 
     Args:
-        optimizer: without effect, as no parameter is trained.
         prior: number of images that the source statistics count as (N), beside the batch's n.
         alpha: a fixed weight of the batch's statistics instead (BN-alpha; often 0.1).
         **kwargs: see `TTAMethod`.
@@ -28,7 +26,6 @@ class BNAdapt(TTAMethod):
     def __init__(
         self,
         backbone: str | nn.Module,
-        optimizer: OptimizerFactory = sgd,
         prior: float = 0.0,
         alpha: float | None = None,
         **kwargs: Any,
@@ -36,7 +33,7 @@ class BNAdapt(TTAMethod):
         in_range(0, 1, alpha=alpha)
         in_range(0, prior=prior)
         self.prior, self.alpha = prior, alpha
-        super().__init__(backbone, optimizer, **kwargs)
+        super().__init__(backbone, **kwargs)
 
     def prepare(self) -> None:
         if not any(batch_norms(self.backbone)):

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 
 from .bn import BNAdapt
-from .optimizers import OptimizerFactory, sgd
 from .parts.norm import training
 
 
@@ -17,7 +16,6 @@ class BNEMA(BNAdapt):
     batch, so it forgets the source; BNAdapt(alpha=...) always mixes with the source's statistics.
 
     Args:
-        optimizer: without effect, as no parameter is trained.
         alpha: how far the average follows each batch.
         **kwargs: see `TTAMethod`.
     """
@@ -27,11 +25,10 @@ class BNEMA(BNAdapt):
     def __init__(
         self,
         backbone: str | nn.Module,
-        optimizer: OptimizerFactory = sgd,
         alpha: float = 0.1,
         **kwargs: Any,
     ) -> None:
-        super().__init__(backbone, optimizer, alpha=alpha, **kwargs)
+        super().__init__(backbone, alpha=alpha, **kwargs)
 
     @torch.no_grad()
     def update(self, images: Tensor) -> Tensor:

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from .. import in_range
 from ..callbacks.features import classifier, features
 from .functional import full_precision, softmax_entropy
-from .optimizers import OptimizerFactory, sgd
 from .parts.vit import Tokens
 from .source import Source
 
@@ -25,7 +24,6 @@ class FOA(Source):
     differentiated. For vision transformers with a class token, not Swin. Written from the paper alone.
 
     Args:
-        optimizer: without effect, as no parameter is trained.
         prompts: number of prompt tokens, behind the class token.
         population: prompts tried on each batch, including the best one of the last batch (K).
         weight: weight of the discrepancy from the source's statistics, for a batch of 64 (lambda).
@@ -41,7 +39,6 @@ class FOA(Source):
     def __init__(
         self,
         backbone: str | nn.Module,
-        optimizer: OptimizerFactory = sgd,
         prompts: int = 3,
         population: int = 28,
         weight: float = 0.4,
@@ -58,7 +55,7 @@ class FOA(Source):
         self.prompts, self.population, self.weight = prompts, population, weight
         self.shift, self.momentum = shift, momentum
         self.source_images, self.source_data = source_images, source_data
-        super().__init__(backbone, optimizer, **kwargs)
+        super().__init__(backbone, **kwargs)
 
     def prepare(self) -> None:
         self.tokens = Tokens(self.backbone)
@@ -106,16 +103,13 @@ class FOA(Source):
 
         prompt: values [N D] of N tokens.
         """
-        sizes: list[int] = []
 
-        def network(part: Tensor) -> Tensor:
+        def network(part: Tensor) -> tuple[Tensor, ...]:
             with self.tokens.prompted(prompt), self.tokens.classes() as seen:
                 found, logits = features(self.backbone, part)
-            parts = logits, torch.cat(seen, 1), found
-            sizes[:] = [each.shape[1] for each in parts]
-            return torch.cat(parts, 1)
+            return logits, torch.cat(seen, 1), found
 
-        return self.logits(network, images).split(sizes, 1)
+        return self.together(network, images)
 
     def shift_to_source(self) -> Tensor:
         """The change of logits [C] by the shift of the features (Eq. 7, 8); 0 on the first batch."""

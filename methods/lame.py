@@ -7,7 +7,6 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from .. import in_range, one_of
-from .optimizers import OptimizerFactory, sgd
 from .source import Source
 
 Affinity = Literal["rbf", "knn", "linear"]
@@ -21,7 +20,6 @@ class LAME(Source):
     probabilities, so that their softmax recovers these.
 
     Args:
-        optimizer: without effect, as no parameter is trained.
         affinity: "rbf", as wide as the mean distance to the k-th nearest sample, "knn" or "linear".
         neighbours: k; "rbf" counts the sample itself among them.
         symmetric: average the affinity with its transpose.
@@ -33,7 +31,6 @@ class LAME(Source):
     def __init__(
         self,
         backbone: str | nn.Module,
-        optimizer: OptimizerFactory = sgd,
         affinity: Affinity = "rbf",
         neighbours: int = 5,
         symmetric: bool = False,
@@ -46,16 +43,9 @@ class LAME(Source):
         one_of("rbf", "knn", "linear", affinity=affinity)
         self.affinity, self.neighbours, self.symmetric = affinity, neighbours, symmetric
         self.weight, self.max_steps = weight, max_steps
-        super().__init__(backbone, optimizer, **kwargs)
+        super().__init__(backbone, **kwargs)
 
-    def forward(self, images: Tensor) -> Tensor:
-        return self.adjusted(self.backbone, images)
-
-    def predict_by(self, network: nn.Module, images: Tensor) -> Tensor:
-        with torch.no_grad():
-            return self.adjusted(network, images)
-
-    def adjusted(self, network: nn.Module, images: Tensor) -> Tensor:
+    def output(self, network: nn.Module, images: Tensor) -> Tensor:
         """Logarithms [B,C] of the adjusted probabilities of images [B,3,H,W]."""
         found, logits = self.features(network, images)
         kernel = affinity_of(normalize(found), self.affinity, self.neighbours)

@@ -58,20 +58,19 @@ class REM(TTAMethod):
         return [p for p in self.norm_affine() if id(p) in inside]
 
     def update(self, images: Tensor) -> Tensor:
-        stacked = self.logits(self.masked, images)
-        logits = stacked.unflatten(1, (self.levels, -1)).unbind(1)
+        logits = self.together(self.masked, images)
         self.descend(agreement_loss(logits) + self.rank_weight * ranking_loss(logits, self.margin))
         return logits[0]
 
-    def masked(self, images: Tensor) -> Tensor:
-        """Logits [B, levels C] from all patches, then from fewer and fewer."""
+    def masked(self, images: Tensor) -> list[Tensor]:
+        """Logits [B,C] from all patches, then from fewer and fewer."""
         with self.tokens.attended() as seen:
             logits = [self.backbone(images)]
         order = seen[-1].argsort(1)
         for level in range(1, self.levels):
             with self.tokens.only(order[:, : int(order.shape[1] * (1 - level * self.mask))]):
                 logits.append(self.backbone(images))
-        return torch.cat(logits, 1)
+        return logits
 
 
 def agreement_loss(logits: tuple[Tensor, ...]) -> Tensor:

@@ -6,8 +6,7 @@ from .base import TTAMethod
 
 
 class Source(TTAMethod):
-    """The source model as it was trained: running statistics, no adaptation; the optimizer has no
-    effect."""
+    """The source model as it was trained: running statistics, no adaptation; an optimizer has no effect."""
 
     adapts = "nothing"
 

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 
 from .. import in_range
-from .optimizers import OptimizerFactory, sgd
 from .parts.augmix import augmix_views
 from .source import Source
 
@@ -19,7 +18,6 @@ class TTAug(Source):
     probabilities, whose softmax equals these. No parameter is trained.
 
     Args:
-        optimizer: without effect, as no parameter is trained.
         views: number of views of each image, by AugMix (`augmix_views`), in addition to the image.
         **kwargs: see `TTAMethod`.
     """
@@ -27,22 +25,14 @@ class TTAug(Source):
     def __init__(
         self,
         backbone: str | nn.Module,
-        optimizer: OptimizerFactory = sgd,
         views: int = 32,
         **kwargs: Any,
     ) -> None:
         in_range(1, views=views)
         self.views = views
-        super().__init__(backbone, optimizer, **kwargs)
+        super().__init__(backbone, **kwargs)
 
-    def forward(self, images: Tensor) -> Tensor:
-        return self.averaged(self.backbone, images)
-
-    def predict_by(self, network: nn.Module, images: Tensor) -> Tensor:
-        with torch.no_grad():
-            return self.averaged(network, images)
-
-    def averaged(self, network: nn.Module, images: Tensor) -> Tensor:
+    def output(self, network: nn.Module, images: Tensor) -> Tensor:
         """Logarithms [B,C] of the mean probabilities over the images [B,3,H,W] and their views."""
         generator = self.generator("views")
         logs = [self.logits(network, images).log_softmax(1)]
