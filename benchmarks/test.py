@@ -127,9 +127,9 @@ def parsed(args: list[str] | dict[str, Any]) -> dict[str, Any]:
     Raises:
         HoldfastError: if names or types of arguments, or the name of the backbone, are invalid.
     """
-    parse = parser().parse_object if isinstance(args, dict) else parser().parse_args
     with parser_errors():
-        config = parse(args).as_dict()
+        given = parser().parse_object if isinstance(args, dict) else parser().parse_args
+        config = given(args).as_dict()  # type: ignore[arg-type]
     backbone = config["model"].get("init_args", {}).get("backbone")
     if isinstance(backbone, str):
         check_name(backbone)

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.special import entr
-from torch.utils.data import DataLoader
 
 from .. import HoldfastError, in_range
 from ..batch import Batch
 from .counter import permuted
+from .loader import StreamLoader
 from .stream import Corruptions, Stream
 from .wrapper import MIXED, SegmentWrapper
 
@@ -83,7 +83,7 @@ class Omitting(SegmentWrapper):
         facts = {"images": self.images, "omitting": {**own, **self.chosen.facts}}
         return {**self.stream.identity, **facts}
 
-    def test_dataloader(self) -> DataLoader:
+    def test_dataloader(self) -> StreamLoader:  # type: ignore[override]
         _ = self.chosen  # here: workers have no network
         return super().test_dataloader()
 

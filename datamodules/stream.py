@@ -10,7 +10,6 @@ import torch
 from lightning.pytorch import LightningDataModule
 from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor
-from torch.utils.data import DataLoader
 
 from .. import HoldfastError, in_range
 from ..batch import Batch
@@ -227,7 +226,7 @@ class Stream(LightningDataModule, ABC):
         # For workers: a running generator and a Trainer cannot be sent to another process.
         return {**self.__dict__, "_segments": [], "_rest": None, "trainer": None}
 
-    def test_dataloader(self) -> DataLoader:
+    def test_dataloader(self) -> StreamLoader:  # type: ignore[override]
         """Batches from `start` on."""
         self.skipped = self._passed - self._used
         make = self.clean if self.on_device else self.batch

@@ -122,7 +122,7 @@ class TTAMethod(Resettable):
         self._seen = 0
         self._hooks: list[RemovableHandle] = []
         self.batch_accuracy, self.image_accuracy = WeightedMean(), WeightedMean()
-        self.metrics = MetricCollection({} if metrics is None else metrics).clone()
+        self.metrics = MetricCollection(metrics or {}).clone()  # type: ignore[arg-type]
         for metric in (self.batch_accuracy, self.image_accuracy, *self.metrics.values()):
             metric.persistent(True)
             # Each rank counts all images.
@@ -139,7 +139,8 @@ class TTAMethod(Resettable):
         self.optimizer = made(optimizer, params) if params else None
         self._remember_source()
         self._gives_way = recovery is None or recovery is True
-        self.recovery = self.own_recovery() if self._gives_way else recovery or None
+        own = self.own_recovery() if self._gives_way else None
+        self.recovery = recovery if isinstance(recovery, Recovery) else own
         # Lightning reads the arguments of all constructors that are running.
         self.save_hyperparameters(ignore=[] if isinstance(backbone, str) else ["backbone"])
         plain_ones = {name: value for name, value in self.hparams.items() if plain(value)}

@@ -96,6 +96,7 @@ class RMT(TeacherMethod):
                 drawn += len(images)
                 self.warm(images, step / steps)
         pairs = (torch.cat(rows)[: self.replay] for rows in zip(*parts, strict=True))
+        assert self.optimizer is not None
         return {
             **kept(*pairs),
             **means.prototypes(),

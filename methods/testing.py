@@ -186,8 +186,8 @@ def reset(make: Make, net: Net) -> Iterator[str]:
     for images in image_batches(6):
         method.adapt(images)
     method.reset()
-    if names := unlike(method, fresh, COUNTED):
-        yield f"after a reset, {names} differ from a new method's"
+    if unequal := unlike(method, fresh, COUNTED):
+        yield f"after a reset, {unequal} differ from a new method's"
     for step, images in enumerate(image_batches(3)):
         if not torch.equal(method.adapt(images), fresh.adapt(images)):
             yield f"step {step} after a reset is not that of a new method"
@@ -419,7 +419,11 @@ def spoiled(batch: Tensor, value: float = torch.nan, images: slice | int = 1) ->
 
 def tested(method: TTAMethod, images: list[Tensor], **options: Any) -> list[Tensor]:
     """The logits [B,C] of each batch, from a Trainer."""
-    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
+    quiet: dict[str, Any] = {
+        "logger": False,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+    }
     trainer = Trainer(accelerator="cpu", devices=1, **quiet, **options)
     data = [(batch, torch.zeros(len(batch), dtype=torch.int64)) for batch in images]
     return trainer.predict(method, DataLoader(data, batch_size=None))  # type: ignore

@@ -27,7 +27,7 @@ class Paper(Shape):
     title: str
     abstract: str | None = None
     year: int | None = None
-    date: str | None = Field(None, pattern=r"^\d{4}")
+    date: str | None = Field(default=None, pattern=r"^\d{4}")
     citations: int | None = None
     authors: tuple[str, ...] = ()
     ids: frozenset[str] = frozenset()

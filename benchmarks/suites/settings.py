@@ -68,7 +68,7 @@ def of_part(text: str) -> dict[str, Setting]:
     if "model" in given and callable(factory):  # the method's own
         optimizer = factory([nn.Parameter(torch.zeros(1))])
         usual = inspect.signature(type(optimizer)).parameters
-        own = settings_of(optimizer)
+        own = settings_of(optimizer) or {}
         config["model"]["init_args"]["optimizer"] = own
         changed = {k: v for k, v in own["init_args"].items() if v != usual[k].default}
         given["model"].setdefault("init_args", {})["optimizer"] = {**own, "init_args": changed}

@@ -70,10 +70,11 @@ def check(model: type[BaseModel], content: Any, place: str) -> None:
         # A union yields errors for each of its members; the deepest is about the one that is meant.
         key = lambda error: (len(error["loc"]), not error["type"].endswith("_type"))  # noqa: E731
         error = max(wrong.errors(), key=key)
-        path, node = [], content
-        for key in error["loc"]:  # where pydantic names members of unions, too
-            if isinstance(node, dict) and key in node:
-                path, node = [*path, str(key)], node[key]
+        path: list[str] = []
+        node: Any = content
+        for part in error["loc"]:  # where pydantic names members of unions, too
+            if isinstance(node, dict) and part in node:
+                path, node = [*path, str(part)], node[part]
         text = error["msg"].removeprefix("Input ").replace("valid dictionary", "mapping")
         if error["type"] == "extra_forbidden":
             text = "is no key here"

@@ -55,7 +55,7 @@ def load_backbone(
     """
     whole, at, classes = name.partition("@")
     groups = class_groups(classes) if at else None
-    options = {"init_args": init_args, "weights": weights, "keys": keys}
+    options: dict[str, Any] = {"init_args": init_args, "weights": weights, "keys": keys}
     given = {key: value for key, value in options.items() if value is not None}
     library, slash, rest = whole.partition("/")
     model, _, file = rest.partition(":")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from copy import deepcopy
 from functools import partial
+from typing import cast
 
 import torch
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
@@ -108,7 +109,8 @@ def run_order(network: nn.Module) -> dict[str, int]:
     places: dict[str, int] = {}
 
     def note(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor, name: str) -> None:
-        places.setdefault(name, output.numel() // (len(inputs[0]) * layer.weight.numel()))
+        channels = cast(Tensor, layer.weight).numel()
+        places.setdefault(name, output.numel() // (len(inputs[0]) * channels))
 
     for device in ("meta", "cpu"):
         try:

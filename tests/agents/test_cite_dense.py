@@ -16,7 +16,7 @@ from holdfast.agents.search.local import LocalSearch
 
 transformers = pytest.importorskip("transformers")
 import torch  # noqa: E402
-from transformers import BertConfig, BertModel, BertTokenizerFast  # noqa: E402
+from transformers import BertConfig, BertModel  # noqa: E402
 
 
 def test_dense_retrieval_equals_a_plain_ranking(tmp_path):
@@ -82,7 +82,7 @@ def folder(tmp_path_factory):
     """An encoder as a folder, as one downloads it: a tiny BERT, whose words are whole."""
     path = tmp_path_factory.mktemp("encoder")
     (path / "vocab.txt").write_text("\n".join(VOCABULARY))
-    BertTokenizerFast(str(path / "vocab.txt")).save_pretrained(path)
+    transformers.BertTokenizerFast(str(path / "vocab.txt")).save_pretrained(path)
     torch.manual_seed(0)
     config = BertConfig(
         vocab_size=len(VOCABULARY),

@@ -128,7 +128,7 @@ REFUTED |= {f"flips/Fig3.2 without-{name}-share" for name in ("right", "ten")}
 
 def test_the_printed_numbers_support_the_papers_claims() -> None:
     """Each claim that they decide, over data sets or as exact numbers."""
-    found = {}
+    found: dict[str, Any] = {}
     for own in (own for own in EXPERIMENTS.values() if own.published):
         rows = [
             (panel, curve, float(x) if x.replace(".", "").isdigit() else x, "printed", number)

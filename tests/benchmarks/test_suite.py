@@ -216,7 +216,7 @@ def test_bad_suite_files(tmp_path: Path, text: str | None, sentence: str) -> Non
 
 def test_scales(tmp_path: Path) -> None:
     """The first is the default; included suites have the same one."""
-    base = {"methods": {"A": {}}, "streams": {"s": {}}}
+    base: dict[str, Any] = {"methods": {"A": {}}, "streams": {"s": {}}}
     scales = {name: {"out": name, "seeds": [n]} for n, name in enumerate(("small", "large"))}
     (tmp_path / "base.yaml").write_text(yaml.safe_dump({**base, "scales": scales}, sort_keys=False))
     path = tmp_path / "own.yaml"
