@@ -5,6 +5,7 @@ import pytest
 from holdfast.benchmarks.suites.grid import SUITES, cells, load, scales
 from holdfast.benchmarks.suites.variants import expanded
 from holdfast.benchmarks.test import parsed
+from holdfast.imagenet import EXTRA
 
 SHARED = {
     "embedded",
@@ -34,8 +35,9 @@ def test_streams_written_once() -> None:
         "{a} {b}": {"each": {"a": ["x", "y"], "b": [1, 2]}, "init_args": {"p": ["{a}/{b}", "{b}"]}},
         "plain": {"class_path": "CCC"},
         "named": "cin-c",
+        "{c}": {"each": {"c": "imagenet-c-holdout"}},
     }
     found = {variant.name: variant.config for variant in expanded(streams)}
-    assert list(found) == ["x 1", "x 2", "y 1", "y 2", "plain", "named"]
+    assert list(found) == ["x 1", "x 2", "y 1", "y 2", "plain", "named", *EXTRA]
     assert found["y 2"] == {"init_args": {"p": ["y/2", 2]}}
     assert found["plain"] == {"class_path": "CCC"}
