@@ -121,6 +121,11 @@ def test_shards_are_merged_and_gaps_named(tmp_path: Path, capsys: pytest.Capture
     whole = calibrate(net, source, tmp_path / "whole.npz", images=1, corruptions=names)
     for k, part in enumerate(parts):
         assert main([*CALIBRATE.split(), "--shard", f"{k}/2", "--out", str(part)]) == 0
+    cut = Calibration.load(parts[0])
+    cut.accuracy[1] = np.nan
+    cut.save(parts[0])
+    assert main([*CALIBRATE.split(), "--shard", "0/2", "--out", str(parts[0])]) == 0  # continues
+    assert main([*CALIBRATE.split(), "--images", "9", "--out", str(parts[0])]) == 2
     merge = ["calibrate", "--out", str(tmp_path / "merged.npz"), "--merge"]
     assert main([*merge, str(parts[0])]) == 0
     assert re.search("0 of 2 pairs.*contrast and brightness", capsys.readouterr().out)

@@ -13,17 +13,15 @@ import yaml
 from conftest import BATCH, DATA, STEPS, model, plain_trainer
 from lightning.pytorch import Trainer
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
-from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from holdfast import HoldfastError, methods
 from holdfast.benchmarks.cli import main
-from holdfast.benchmarks.results.runs import collect
 from holdfast.benchmarks.test import run
-from holdfast.callbacks import PeriodicReset, RunRecord, SoftmaxScore
-from holdfast.datamodules import CCC, Calibration, Clean, Corrupted, Digits, ImageFolder
+from holdfast.callbacks import RunRecord
+from holdfast.datamodules import Clean, Corrupted, Digits
 from holdfast.files import read_json
-from holdfast.methods import RDumb, Source, normalised
+from holdfast.methods import Source
 from holdfast.run_folder import read_rows
 
 
@@ -206,62 +204,6 @@ def test_a_script_may_replace_its_run(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("events.out.tfevents.*"))) == 1
     assert (tmp_path / "notes.txt").exists()
     assert not (tmp_path / "outputs.npz").exists()
-
-
-def test_torn_last_row_is_ignored(tmp_path: Path) -> None:
-    run(
-        {
-            "model": model("Source"),
-            "data": DATA,
-            "trainer": {"accelerator": "cpu"},
-            "out": str(tmp_path),
-        }
-    )
-    path = tmp_path / "record.jsonl"
-    path.write_bytes(path.read_bytes()[:-20])
-    assert len(read_rows(tmp_path)) == STEPS - 1
-
-
-def test_own_images_and_model(tmp_path: Path) -> None:
-    """The ten lines of the README, on a small folder of pictures."""
-    rng = np.random.default_rng(0)
-    for name in ("cat", "dog"):
-        (tmp_path / "photos" / name).mkdir(parents=True)
-        for number in range(3):
-            pixels = rng.integers(0, 256, (50, 60, 3), dtype=np.uint8)
-            Image.fromarray(pixels).save(tmp_path / "photos" / name / f"{number}.jpg")
-    from torch import nn
-
-    net = nn.Sequential(nn.Conv2d(3, 8, 3, 4), nn.BatchNorm2d(8), nn.AdaptiveAvgPool2d(1))
-    net = normalised(nn.Sequential(net, nn.Flatten(), nn.Linear(8, 2)), [0.5] * 3, [0.25] * 3)
-    stream = CCC(ImageFolder(tmp_path / "photos", size=64), "hard", images=96, batch_size=16)
-    record = RunRecord(tmp_path / "runs" / "mine")
-    quiet = {"logger": False, "enable_progress_bar": False, "accelerator": "cpu"}
-    trainer = Trainer(**quiet, callbacks=[record, PeriodicReset(2), SoftmaxScore()])  # type: ignore[arg-type]
-    trainer.test(RDumb(net), datamodule=stream)
-    (found,) = collect(tmp_path / "runs")
-    assert found.images == 96
-    assert found.resets == 2
-
-
-def test_calibration_is_resumed_and_merged(tmp_path: Path) -> None:
-    """Two shards, one of them cut short and continued, equal one uninterrupted calibration."""
-    base = ["calibrate", "--backbone", "digits", "--source", "digits", "--images", "8"]
-    base += ["--corruptions", "contrast", "brightness"]
-    whole, left, right, joined = (tmp_path / f"{name}.npz" for name in ("w", "l", "r", "j"))
-    assert main([*base, "--out", str(whole)]) == 0
-    assert main([*base, "--out", str(left), "--shard", "0/2"]) == 0
-    cut = Calibration.load(left)
-    cut.accuracy[1] = np.nan
-    cut.save(left)
-    assert main([*base, "--out", str(left), "--shard", "0/2"]) == 0
-    assert main([*base, "--out", str(right), "--shard", "1/2"]) == 0
-    assert main([*base, "--out", str(joined), "--merge", str(left), str(right)]) == 0
-    expected = Calibration.load(whole).accuracy
-    np.testing.assert_array_equal(Calibration.load(joined).accuracy, expected)
-    assert np.isnan(expected[0, 0]).all()
-    assert not np.isnan(expected[0, 1]).any()
-    assert main([*base, "--images", "9", "--out", str(whole)]) == 2
 
 
 @pytest.mark.parametrize("name", [n for n in methods.__all__ if n[0].isupper()])
