@@ -9,7 +9,7 @@ import pandas as pd
 
 from ...run_folder import CALIBRATION
 from ..results.batch_means import pairs_of
-from ..results.run_statistics import Values, average, paired
+from ..results.run_statistics import Values, above_zero, average, paired
 from ..results.runs import Run, grouped
 from .accuracy_tables import SHARE, SHARES, WINDOWS, accuracy, along
 from .claims import Part, Parts, besides
@@ -359,13 +359,10 @@ theorems.threshold("theorem-3-2").near("theorem", "error", x=REST, within=1)
 @theorems.says("weight-nearer")
 def nearer(t: Table) -> Parts:
     """The distance of the disagreement from the error minus that of AETTA's estimate."""
+    own = t.frame.pivot(index=["x", "run"], columns="curve", values="value")
+    plain, weighted = ((own[name] - own["error"]).abs() for name in ("disagreement", "aetta"))
     for x in t.xs[1:]:
-        error = t.values("", "error", x)
-        plain, weighted = (
-            {run: abs(value - error[run]) for run, value in t.values("", curve, x).items()}
-            for curve in ("disagreement", "aetta")
-        )
-        yield Part(str(x), paired(plain, weighted), 0)
+        yield Part(str(x), above_zero((plain - weighted)[x].to_dict()), 0)
 
 
 RESETS = {"": "no reset", "DistShift": "memories kept", "DistShift, all cleared": "all cleared"}

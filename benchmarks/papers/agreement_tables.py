@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ... import HoldfastError
-from ..results.run_statistics import Values, above_zero, average, paired
+from ..results.run_statistics import Values, above_zero, paired
 from ..results.runs import grouped
 from .claims import Part, Parts, bounded
 from .experiment import EMBEDDED, experiment
@@ -52,9 +51,6 @@ def evidence(
     """The results, by seed and shift, of models in FOLDER/NAME/seedS/SOURCE-SHARE/MEMBER.npz.
 
     A folder has the name of the file that describes its ensembles.
-
-    Raises:
-        HoldfastError: if the samples of a shift have no labels.
     """
     from ..results.model_agreement import estimate, from_files  # deferred: imports torch
 
@@ -69,11 +65,6 @@ def evidence(
         by_seed = grouped(files, lambda file: int(file.parts[-3].removeprefix("seed")))
         for seed, same in sorted(by_seed.items()):
             for models in from_files(same, "", seed):
-                if models.labels is None:
-                    raise HoldfastError(
-                        f"{models.stream} has no labels, which the claims need. Add them to its "
-                        "predictions."
-                    )
                 yield ensemble, estimate(models)
 
 
@@ -305,18 +296,12 @@ def best_errs_less(
     t: Table, panel: str, ours: tuple[str, ...], than: tuple[str, ...], each: bool = False
 ) -> Parts:
     """The smallest error of some estimators is below that of others, on average or in each row."""
-    rows: dict[str, Values[str]] = {}
-    for curve in t.curves(panel):
-        theirs, mine = (
-            {
-                run: min(t.values(panel, curve, x).get(run, np.inf) for x in names)
-                for run in t.values(panel, curve, names[0])
-            }
-            for names in (than, ours)
-        )
-        rows[curve] = {run: theirs[run] - mine[run] for run in theirs if run in mine}
-    for name, gaps in (rows if each else {"": average(rows.values())}).items():
-        yield Part(name, above_zero(gaps), 0)
+    own = t.frame[t.frame["panel"] == panel]
+    own = own.pivot(index=["run", "curve"], columns="x", values="value").reindex(columns=t.xs)
+    gaps = (own[[*than]].min(axis=1) - own[[*ours]].min(axis=1)).unstack("curve")
+    found = gaps[t.curves(panel)] if each else gaps.mean(axis=1, skipna=False).to_frame("")
+    for name, values in found.items():
+        yield Part(str(name), above_zero(values.to_dict()), 0)
 
 
 ALINE, ATC = ESTIMATES[:2], ORACLES[2:]

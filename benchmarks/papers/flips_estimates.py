@@ -326,9 +326,16 @@ refit.says("refit").lower_mean("WF (refit f)", ["WF"])
 refit.says("less-than-cot", undecidable=TOO_FEW).lower_mean("WF", ["COT"])
 
 
-def recounted(runs: Runs, kind: str, choices: Mapping[int, dict[str, int]]) -> pd.DataFrame:
+def recounted(runs: Runs, kind: str) -> pd.DataFrame:
     """Mean error and f with flips counted at other steps, or on the first held-out images only."""
-    held, rest = parted(runs)
+    held, rest = parted(run for run in runs if (run.folder / FLIPS).exists())
+    choices: dict[int, dict[str, int]] = {}
+    if held and kind == "steps":
+        own = held[0].settings
+        choices = {n: {"stop": n} for n in [*own["also"], own["stop"]]}
+    elif held:
+        numbers = (1000, 500, 200, 100)
+        choices = {n: {"held": n} for n in numbers if n <= held[0].settings["held"]}
     rows: Rows = []
     for number, choice in choices.items():
         if (f := fitted([point.recounted(**choice) for point in held])) is not None:
@@ -340,20 +347,12 @@ def recounted(runs: Runs, kind: str, choices: Mapping[int, dict[str, int]]) -> p
     return tidy(rows, unit=unit, axis=f"{kind}; flips of 1,000")
 
 
-def with_flips(runs: Runs) -> tuple[Runs, dict[str, Any]]:
-    """The runs that stored their flips, and the arguments of WeightedFlips."""
-    stored = [run for run in runs if (run.folder / FLIPS).exists()]
-    points = [point for part in parted(stored) for point in part]
-    return stored, points[0].settings if points else {"also": [], "stop": 0, "held": 0}
-
-
-@experiment("flips/FigB.2", "flips/sets", method=ADAPTING)
-def stops(runs: Runs) -> pd.DataFrame:
-    """errors of weighted flips, and f, by the step at which the flips are counted"""
-    stored, own = with_flips(runs)
-    return recounted(stored, "steps", {n: {"stop": n} for n in [*own["also"], own["stop"]]})
-
-
+stops = experiment(
+    "flips/FigB.2",
+    "flips/sets",
+    method=ADAPTING,
+    shows="errors of weighted flips, and f, by the step at which the flips are counted",
+)(recounted, kind="steps")
 stops.says("earlier").rises(panel="error", start=middle, of=SETS)
 
 
@@ -366,14 +365,12 @@ def earlier_by_a_share(t: Table) -> Parts:
     yield Part(f"{1 - 0.269:g} x last - middle", gap, 0, of=SETS)
 
 
-@experiment("flips/FigB.3", "flips/sets", method=ADAPTING)
-def held_images(runs: Runs) -> pd.DataFrame:
-    """errors of weighted flips, and f, by the number of held-out images"""
-    stored, own = with_flips(runs)
-    numbers = [n for n in (1000, 500, 200, 100) if n <= own["held"]]
-    return recounted(stored, "held images", {n: {"held": n} for n in numbers})
-
-
+held_images = experiment(
+    "flips/FigB.3",
+    "flips/sets",
+    method=ADAPTING,
+    shows="errors of weighted flips, and f, by the number of held-out images",
+)(recounted, kind="held images")
 held_images.threshold("few-suffice").rises(panel="error", by=-2, of=SETS)
 
 

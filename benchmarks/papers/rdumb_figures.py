@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ..results.batch_means import by_corruption, pairs_of, severity, shown
-from ..results.run_statistics import above_zero, paired
+from ..results.run_statistics import above_zero
 from ..results.runs import Run, grouped
 from .accuracy_tables import WINDOWS, over_stream, windows
 from .claims import Part, Parts, above
@@ -289,13 +289,12 @@ weights.says("grow").rises(panel="weights")
 )
 def later(t: Table) -> Parts:
     """The growth of each layer's weights after the collapse minus that before it."""
+    own = t.frame[t.frame["panel"] == "weights"]
+    own = own.pivot(index=["curve", "run"], columns="x", values="value")
+    first, at, last = (own[x] for x in (t.xs[0], end_of_lead(t), t.xs[-1]))
     for layer in t.curves("weights"):
-        first, at, last = (
-            t.values("weights", layer, x) for x in (t.xs[0], end_of_lead(t), t.xs[-1])
-        )
-        before = {run: value - first[run] for run, value in at.items() if run in first}
-        after = {run: value - at[run] for run, value in last.items() if run in at}
-        yield Part(layer, paired(after, before), 0)
+        gaps = ((last - at) - (at - first))[layer]
+        yield Part(layer, above_zero(gaps.to_dict()), 0)
 
 
 ten_classes = experiment(
