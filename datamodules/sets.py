@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 from torchvision.datasets.folder import IMG_EXTENSIONS
 
 from .. import HoldfastError
+from ..files import reason
 from ..imagenet import synsets
 from .calibration import ASSETS
 from .concatenation import Concatenation, Part
@@ -53,7 +54,7 @@ class ImageSet(Concatenation):
         folder: its path.
         parts: paths of sets, relative to the folder, or patterns such as "*/fog/5" (in quotes on the
             command line too); default: all sets.
-        mapping: JSON file, see `from_mapping`; default: the family's own.
+        mapping: in_to_in9.json, which the BG Challenge needs.
         broken: what happens at an undecodable file: "refuse" or "skip".
         **kwargs: see `Concatenation`; AETTA drops incomplete batches (drop_last).
     """
@@ -152,14 +153,29 @@ def name_and_severity(name: str, part: str) -> tuple[str, float]:
 
 
 def class_numbers(name: str, mapping: str | None) -> ClassNumbers:
-    """The classes of a family's class folders; `mapping` is a JSON file that replaces the embedded one."""
+    """The classes of a family's class folders.
+
+    ImageNet-D's table is that of Rusak et al. 2022 (bethgelab/robustness, examples/imagenet_d),
+    ObjectNet's the one that comes with it (mappings/objectnet_to_imagenet_1k.json).
+
+    Raises HoldfastError if a mapping is passed for a family that has none.
+    """
     kind, classes = FAMILIES[name].folders, synsets()
-    if mapping is not None or kind == "mapping":
-        return from_mapping(name, mapping)
+    if name == "bg-challenge":
+        return groups_of_nine(mapping)
+    if mapping is not None:
+        raise HoldfastError(f"mapping is for bg-challenge only. Leave it out for {name}.")
     if kind == "outside":
         return lambda folder: [len(classes)]
     if kind == "synsets":
         return lambda folder: [classes[folder]] if folder in classes else None
+    if (
+        kind == "mapping"
+    ):  # {CLASS FOLDER: [synsets]}, or the folders of a family with its own classes
+        table = json.loads((ASSETS / f"classes-{name}.json").read_text())
+        if isinstance(table, list):
+            return {folder: [number] for number, folder in enumerate(table)}.get
+        return {folder: [classes[s] for s in group] for folder, group in table.items()}.get
 
     def numbers(folder: str) -> list[int] | None:  # '0_391' means [0, 391]
         words = folder.split("_")
@@ -169,38 +185,22 @@ def class_numbers(name: str, mapping: str | None) -> ClassNumbers:
     return numbers
 
 
-def from_mapping(name: str, mapping: str | None) -> ClassNumbers:
-    """The embedded mapping of a family, or a JSON file: {CLASS FOLDER: [synsets]}, or in_to_in9.json.
+def groups_of_nine(mapping: str | None) -> ClassNumbers:
+    """The classes in each group of the BG Challenge, whose number begins the name of its folder.
 
-    The latter is {class number: number with which its folder's name begins, or -1}; a list contains
-    the class folders of a family with its own classes. ImageNet-D's mapping is that of Rusak et al.
-    2022 (bethgelab/robustness, examples/imagenet_d), ObjectNet's the one that comes with it
-    (mappings/objectnet_to_imagenet_1k.json).
+    Args:
+        mapping: in_to_in9.json, {class number: number of its group, or -1}.
 
-    Raises HoldfastError if it is no such mapping.
+    Raises:
+        HoldfastError: if it is not that file.
     """
-    path = ASSETS / f"classes-{name}.json" if mapping is None else Path(mapping)
-    wanted = '{"CLASS FOLDER": ["n01440764", ...], ...}'
-    if not path.is_file():
-        hint = f"in_to_in9.json from {FAMILIES[name].origin}" if name == "bg-challenge" else wanted
-        place = "" if mapping is None else f", and there is no file {mapping}"
-        raise HoldfastError(
-            f"The class folders of {name} are not named by synset{place}. Pass mapping=FILE, a "
-            f"JSON file: {hint}."
-        )
+    groups: dict[str, list[int]] = {}
     try:
-        table = json.loads(path.read_text())
-        if isinstance(table, list) and mapping is None:
-            table = {folder: [number] for number, folder in enumerate(table)}
-        elif all(isinstance(group, int) for group in table.values()):
-            groups: dict[str, list[int]] = {}
-            for number, group in table.items():
-                groups.setdefault(f"{group:02}", []).append(int(number))
-            return lambda folder: groups.get(folder.partition("_")[0])
-        else:
-            table = {folder: [synsets()[s] for s in group] for folder, group in table.items()}
-    except (ValueError, AttributeError, TypeError, KeyError) as error:
+        for number, group in json.loads(Path(mapping or "in_to_in9.json").read_text()).items():
+            groups.setdefault(f"{group:02d}", []).append(int(number))
+    except (OSError, ValueError, AttributeError, TypeError) as error:
         raise HoldfastError(
-            f"{path} is not a mapping of class folders, {wanted} ({type(error).__name__}: {error})."
+            f"bg-challenge needs in_to_in9.json ({reason(error)}). Pass mapping=FILE, the file from "
+            f"{FAMILIES['bg-challenge'].origin}."
         ) from None
-    return table.get
+    return lambda folder: groups.get(folder.partition("_")[0])
