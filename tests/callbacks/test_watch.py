@@ -2,7 +2,6 @@
 
 import copy
 import io
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -74,43 +73,32 @@ def test_what_interpolation_leaves_below_zero_is_no_reason_to_warn() -> None:
     Tent(tiny_net()).adapt(torch.rand(4, 3, 8, 8) - 0.02)
 
 
-def tent(net: nn.Module, rate: float = 1e-3, passes: int = 2, every: int = 9) -> Watch:
-    method = Tent(net, optimizer=lambda params: torch.optim.SGD(params, lr=rate))
-    return Watch(method, [AETTA(passes=passes, layers=["2", "5"])], PeriodicReset(every))
+def made(net: nn.Module, method: Any = Tent, rate: float = 1e-3, **changes: Any) -> Watch:
+    """A Watch with one estimator and one reset, but for these changes."""
+    estimators = [AETTA(passes=changes.pop("passes", 2), layers=["2", "5"])]
+    arguments = {"estimators": estimators, "reset": PeriodicReset(9), **changes}
+    return Watch(method(net, lambda params: torch.optim.SGD(params, lr=rate)), **arguments)
 
 
-OTHERS: dict[str, tuple[str, Callable[[nn.Module], Watch]]] = {
-    "method": ("method is Tent, not SAR", lambda net: Watch(SAR(net), tent(net).estimators)),
-    "backbone": ("weights", lambda net: tent(tiny_net())),
-    "optimizer": ("optimizer.*0.001.*0.01", lambda net: tent(net, rate=0.01)),
-    "estimator": (
-        "estimators.*AETTA.*SoftmaxScore",
-        lambda net: Watch(Tent(net), [SoftmaxScore()]),
-    ),
-    "passes": ("estimators.*'passes': 2.*'passes': 7", lambda net: tent(net, passes=7)),
-    "no reset": ("resets.*PeriodicReset", lambda net: Watch(Tent(net), tent(net).estimators)),
-    "every": ("resets.*9.*10", lambda net: tent(net, every=10)),
-    "reset": ("resets", lambda net: Watch(Tent(net), [], StochasticRestore(0.5))),
-    "monitor": (
-        "monitors.*RiskMonitor",
-        lambda net: Watch(
-            tent(net).method, tent(net).estimators, tent(net).reset, [RiskMonitor(start=3)]
-        ),
-    ),
+OTHERS: dict[str, dict[str, Any]] = {
+    "method is Tent, not SAR": {"method": SAR},
+    "weights": {"net": tiny_net()},
+    "optimizer.*0.001.*0.01": {"rate": 0.01},
+    "estimators.*AETTA.*SoftmaxScore": {"estimators": [SoftmaxScore()]},
+    "estimators.*'passes': 2.*'passes': 7": {"passes": 7},
+    "resets.*PeriodicReset": {"reset": None},
+    "resets.*9.*10": {"reset": PeriodicReset(10)},
+    "resets.*StochasticRestore": {"reset": StochasticRestore(0.5)},
+    "monitors.*RiskMonitor": {"monitors": [RiskMonitor(start=3)]},
 }
 
 
-@pytest.mark.parametrize("other", OTHERS)
-def test_a_state_goes_only_to_a_watch_like_its_own(other: str) -> None:
+@pytest.mark.parametrize("words", OTHERS)
+def test_a_state_goes_only_to_a_watch_like_its_own(words: str) -> None:
     net = tiny_net()
-    watch = tent(net)
+    watch = made(net)
     watch.step(torch.rand(4, 3, 8, 8))
-    words, make = OTHERS[other]
-    stranger = make(net)
-    if words.startswith("resets"):  # named first where the optimizer is the same
-        stranger = Watch(tent(net).method, stranger.estimators, stranger.reset)
-    if words.startswith("estimators"):
-        stranger = Watch(tent(net).method, stranger.estimators, tent(net).reset)
+    stranger = made(**{"net": net, **OTHERS[words]})
     before = copy.deepcopy(tensors(stranger.method))
     with pytest.raises(HoldfastError, match=words):
         stranger.load_state_dict(watch.state_dict())
@@ -128,7 +116,7 @@ def test_a_reset_of_the_methods_own_belongs_to_it() -> None:
 @pytest.mark.parametrize("state", [{}, {"method": {}}, None, "loop.pt"])
 def test_what_is_no_state(state: Any) -> None:
     with pytest.raises(HoldfastError, match="state_dict"):
-        tent(tiny_net()).load_state_dict(state)
+        made(tiny_net()).load_state_dict(state)
 
 
 def test_two_estimators_of_a_class_have_names_of_their_own() -> None:
