@@ -1,7 +1,7 @@
 """The agent in CiteME's own form, and how a run's settings differ from the paper's."""
 
 import pytest
-from cite_samples import row, write, write_dataset
+from cite_samples import row, write
 from conversations import SAMPLE, SEARCH, converse
 from servers import chat, scholar
 
@@ -12,7 +12,7 @@ from holdfast.agents.citeme import CiteMEAgent, parsed
 from holdfast.agents.citeme_tables import beside_paper, differences
 from holdfast.agents.data import load
 from holdfast.agents.records import Header, read
-from holdfast.agents.score import judge, score
+from holdfast.agents.score import judge
 
 SETTINGS = [(c, d) for c in ("none", "search", "search+read") for d in (False, True)]
 
@@ -144,41 +144,30 @@ def test_a_title_with_a_colon_is_left_whole():
     assert record.selection.title == "BERT: Pre-training of deep networks"
 
 
-def test_published_figures_stand_beside_runs_in_the_papers_settings(tmp_path, capsys):
-    """A whole run over 119 + 11 rows through the command line, and what each departure says."""
+def test_a_run_in_the_papers_settings_says_so_and_what_departs_from_them(tmp_path):
     (tmp_path / "zero_shot_search.txt").write_text("Find it. <FORMAT_INSTRUCTIONS>")
-    data = tmp_path / "CiteME.csv"
-    write_dataset(data, 119)
-    write(tmp_path / "x.csv", [row(id=f"t{k}", split="train") for k in range(11)])
-    lines = (tmp_path / "x.csv").read_text().splitlines()[1:]
-    data.write_text(data.read_text() + "\n".join(lines) + "\n")
-    seen = []
-
-    def fault(path, query):
-        seen.append(query.get("fieldsOfStudy"))
-
+    parts = ["train"] * 11 + ["test"] * 119
+    rows = [row(id=str(k), split=part) for k, part in enumerate(parts)]
+    data, out = write(tmp_path / "CiteME.csv", rows), tmp_path / "run.jsonl"
+    fields, turns = [], [say("search_relevance", "things"), say("select", "p1")]
     papers = [{"paperId": "p1", "title": "things hold", "year": 2019}]
-    turns = [say("search_relevance", "things"), say("select", "p1")]
-    out = tmp_path / "run.jsonl"
-    with scholar(papers, fault) as s2, chat(lambda m: turns[len(m) // 2 - 1]) as lm:
+
+    def note_field(path, query):
+        fields.append(query["fieldsOfStudy"])
+
+    with scholar(papers, note_field) as s2, chat(lambda m: turns[len(m) // 2 - 1]) as lm:
         command = (
-            f"run --data {data} --split test --prompt citeme --prompts {tmp_path} --model m "
-            f"--api-base {lm}/v1 --search semantic-scholar --s2-api {s2}/graph/v1 "
-            f"--s2-per-second 5000 --workers 8 --out {out}"
+            f"run --data {data} --limit 1 --prompt citeme --prompts {tmp_path} --model m "
+            f"--api-base {lm}/v1 --search semantic-scholar --s2-api {s2}/graph/v1 --out {out}"
         )
         assert main(command.split()) == 0
-    assert seen == ["Computer Science"] * 119
-    header = read(out)[0]
+    header, dataset = read(out)[0], load(data).select("test")
+    assert fields == ["Computer Science"]
     assert header.budget == {"results": 10, "max_actions": 15, "read_chars": "all"}
-    assert (header.agent.repairs, header.agent.temperature) == (0, 0.95)
-    capsys.readouterr()
-    assert main(["score", str(out), "--data", str(data)]) == 0
-    shown = capsys.readouterr().out
-    assert f"holdfast paper citeme --runs DATASET.csv {out}" in shown
-    assert "Graph API" in shown
-    dataset = load(data).select("test")
-    figures = score(read(out)[1], dataset)
     assert differences(header, dataset) == []
+    figures = {"n": 119, "missing": 0}
+    beside = beside_paper(header, dataset, figures, "run.jsonl")
+    assert "holdfast paper citeme --runs DATASET.csv run.jsonl" in beside
     for part, key, value, said in [
         ("agent", "format", "dspy", "--prompt dspy instead of citeme"),
         ("agent", "prompts", "ours", "--prompts ours instead of authors"),
