@@ -2,20 +2,21 @@
 
 import argparse
 import io
+import os
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
 from PIL import Image
-from torch.utils.data import DataLoader, Dataset
 from tqdm import tqdm
 
 from ... import HoldfastError, in_range
 from ...datamodules import CCC
 from ...datamodules.corruptions.parameters import TABLES
-from ...datamodules.loader import raise_refusals
 from ...datamodules.sources.named import open_source
 from ...datamodules.sources.tar import (
     SHARD,
@@ -27,6 +28,7 @@ from ...datamodules.sources.tar import (
     shard_size,
     write_shard,
 )
+from ...endings import when_parent_ends
 from ...files import jsonable, locked, read_json, write_json, written
 from ..common_options import add_source, difficulty, share
 
@@ -49,44 +51,28 @@ def samples(stream: CCC, first: int, last: int) -> Iterator[Sample]:
             yield Sample(text, buffer.getvalue(), label)
 
 
-class ShardWriter(Dataset):
-    """A dataset whose items write one shard each, so that the workers of a DataLoader share the work.
+def complete(path: Path, size: int) -> bool:
+    """Whether the shard exists and has all its samples."""
+    try:
+        return path.exists() and bool(Shard(path, size))
+    except HoldfastError:
+        return False
 
-    An existing shard is rewritten if it is damaged, and refused if its first sample differs. An item is
-    True if the shard was written, or the error.
-    """
 
-    def __init__(self, stream: CCC, folder: Path, size: int, numbers: range) -> None:
-        self.stream, self.folder, self.size, self.numbers = stream, folder, size, numbers
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    def __getitem__(self, item: int) -> bool | HoldfastError:
-        path = self.folder / shard_name(self.numbers[item])
-        try:
-            with written(path), locked(path, wait=False):
-                return self.make(path, self.numbers[item])
-        except HoldfastError as refusal:
-            return refusal
-
-    def make(self, path: Path, number: int) -> bool:
-        """Write a shard if it is missing; returns whether it was written."""
-        first, last = number * self.size, (number + 1) * self.size
-        if self.is_complete(path):
-            if Shard(path)[0] != next(samples(self.stream, first, first + 1)):
-                raise HoldfastError(
-                    f"{path} belongs to a different stream, source or version. Choose another --out."
-                )
+def make(stream: CCC, folder: Path, size: int, number: int) -> bool:
+    """Write a shard if it is missing or damaged; returns whether it was written."""
+    path = folder / shard_name(number)
+    with written(path), locked(path, wait=False):
+        if complete(path, size):
             return False
-        write_shard(path, samples(self.stream, first, last))
-        return True
+        write_shard(path, samples(stream, number * size, (number + 1) * size))
+    return True
 
-    def is_complete(self, path: Path) -> bool:
-        try:
-            return path.exists() and bool(Shard(path, self.size))
-        except HoldfastError:
-            return False
+
+def begin() -> None:
+    """Prepare a process that writes shards: it has one core, and ends with its parent."""
+    torch.set_num_threads(1)
+    when_parent_ends(lambda: os._exit(1))
 
 
 def parser() -> argparse.ArgumentParser:
@@ -132,11 +118,12 @@ def main(argv: list[str]) -> int:
     note(folder / "provenance.json", {**stream.identity, "quality": QUALITY, "shard_images": size})
     share, shares = args.shard
     numbers = range(-(-args.images // size))[share::shares]
-    writer = ShardWriter(stream, folder, size, numbers)
-    loader = DataLoader(writer, None, num_workers=args.workers if args.workers > 1 else 0)
-    fresh = 0
-    with tqdm(total=len(numbers) * size, desc="generate", unit="img", unit_scale=True) as bar:
-        for was_missing in raise_refusals(iter(loader)):
+    fresh, task = 0, partial(make, stream, folder, size)
+    with (
+        ProcessPoolExecutor(args.workers, initializer=begin) as pool,
+        tqdm(total=len(numbers) * size, desc="generate", unit="img", unit_scale=True) as bar,
+    ):
+        for was_missing in (pool.map if args.workers > 1 else map)(task, numbers):
             fresh += was_missing
             bar.update(size)
     print(f"{folder}: {fresh} shards written, {len(numbers) - fresh} complete")
