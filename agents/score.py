@@ -60,8 +60,8 @@ def judge(record: Record, sample: Sample) -> dict[str, Any]:
     """What became of a record, with its answer and search hits compared with the sample's titles.
 
     `outcome` is "correct", "wrong" or the status of a sample without an answer; `official` and `strict` say
-    whether the answer is correct by CiteME's matcher and by the strict one; `search` and `rank`, from 1,
-    say which search first returned the target (by CiteME's rule), and where, and are None if none did.
+    whether the answer is correct by CiteME's matcher and by the strict one; `rank`, from 1, is the target's
+    (by CiteME's rule) in the first search that returned it, and None if none did.
     `sent_back` counts unusable replies, and `repairs` the turns in which the next reply was usable.
     """
     official = strict = False
@@ -71,13 +71,12 @@ def judge(record: Record, sample: Sample) -> dict[str, Any]:
         strict = strict_match(answer.title, sample.titles, answer.ids, ids)
     actions = record.actions
     searches = [action.hits for action in actions if action.hits is not None]
-    places = (
-        (number, rank)
-        for number, hits in enumerate(searches, start=1)
+    ranks = (
+        rank
+        for hits in searches
         for rank, hit in enumerate(hits, start=1)
         if official_hit(hit.title, sample.titles)
     )
-    search, rank = next(places, (None, None))
     sent_back = [event.step for event in record.events if isinstance(event, Repair)]
     usable = {action.step for action in actions if action.error != "unknown id"}
     is_wrong = record.answered and not official
@@ -89,8 +88,7 @@ def judge(record: Record, sample: Sample) -> dict[str, Any]:
         "official": official,
         "strict": strict,
         "searched": bool(searches),
-        "search": search,
-        "rank": rank,
+        "rank": next(ranks, None),
         "failure": failure(record, sample) if is_wrong and searches else None,
         "actions": [action.action for action in actions],
         "reads": [action.ok for action in actions if action.action == "read"],

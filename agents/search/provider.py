@@ -1,6 +1,5 @@
 """What a search gives: papers, their texts, and the protocol of search providers."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -21,7 +20,7 @@ class ReadError(Exception):
 
 
 class Paper(Shape):
-    """A search hit; `date` is ISO if known, `ids` are like `arxiv:...` and `doi:...`."""
+    """A search hit; `date` is ISO if known, `ids` are like `arxiv:...` and `doi:...`, `pdf` is a URL."""
 
     id: str
     title: str
@@ -31,7 +30,7 @@ class Paper(Shape):
     citations: int | None = None
     authors: tuple[str, ...] = ()
     ids: frozenset[str] = frozenset()
-    links: Mapping[str, str] = {}
+    pdf: str = ""
 
 
 @dataclass(frozen=True)

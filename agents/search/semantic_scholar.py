@@ -98,7 +98,7 @@ class SemanticScholar:
 
     def read(self, paper: Paper) -> list[Section]:
         """The pages of the paper's open-access PDF, from the cache if possible; raises `ReadError`."""
-        url = paper.links.get("pdf")
+        url = paper.pdf
         if not url:
             raise ReadError("no open-access PDF of this paper is known.")
         name = hashlib.sha256(url.encode()).hexdigest()
@@ -168,5 +168,5 @@ def paper_of(entry: dict[str, Any] | None) -> Paper | None:
         citations=entry.get("citationCount"),
         authors=tuple(a.get("name") or "" for a in entry.get("authors") or []),
         ids=frozenset(i.lower() for i in ids),
-        links={"pdf": pdf} if pdf else {},
+        pdf=pdf,
     )

@@ -109,9 +109,9 @@ def test_null_fields_are_no_errors():
         # `year` is null, so the server's own filter is left alone.
         hits = semantic_scholar(base).search("deep", "relevance", Scope(), 10)
     assert [p.id for p in hits] == ["a", "d"]
-    assert hits[0].links == {}
+    assert hits[0].pdf == ""
     assert hits[1].ids == {"arxiv:2001.00001", "doi:10.1/x"}
-    assert hits[1].links == {"pdf": "https://arxiv.org/pdf/2001.00001"}
+    assert hits[1].pdf == "https://arxiv.org/pdf/2001.00001"
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_pages_are_read_once_and_then_from_the_cache(tmp_path):
 
     with serve(respond) as base:
         search = semantic_scholar(base, cache=tmp_path)
-        paper = Paper(id="a", title="A", links={"pdf": f"{base}/a.pdf"})
+        paper = Paper(id="a", title="A", pdf=f"{base}/a.pdf")
         first = search.read(paper)
         assert search.read(paper) == first
     assert [s.text.strip() for s in first] == ["first words", "second page"]
