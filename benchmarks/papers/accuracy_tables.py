@@ -77,7 +77,8 @@ def over_stream(
     spread: add a note on the variation of the source accuracy along the stream. pooled: further panels,
     each with the runs of several others.
     """
-    rows, notes = [], []
+    rows: list[tuple[Any, ...]] = []
+    notes = []
     for setting, own in grouped(runs, lambda run: run.setting).items():
         for run in sorted_by(own, curve, order):
             rows += along(setting, name_of(run, curve), run)

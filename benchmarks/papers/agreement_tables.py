@@ -14,7 +14,7 @@ import pandas as pd
 
 from ..results.run_statistics import Values, above_zero, paired
 from ..results.runs import grouped
-from .claims import Part, Parts, bounded
+from .claims import INF, Part, Parts, bounded
 from .experiment import EMBEDDED, experiment
 from .picture import of_panels
 from .table import Table, tidy
@@ -102,11 +102,11 @@ def numbers_of(result: "Estimates") -> dict[str, float]:
     for n, x in enumerate(("slope", "bias", "R²")):
         for name, line in both.items():
             found[f"{name} {x}"] = float("nan") if line is None else float(line[n])
-    accuracies = result.inside, result.truth
+    accuracies = result.inside, np.asarray(result.truth)
     for where, own, agreement in zip(("ID", "OOD"), accuracies, result.agreement, strict=True):
         excess = agreement[pairs(len(own))].mean() - own.mean()
         found[f"excess {where}"] = 100 * float(excess)
-    gaps = np.abs(result.estimates.get("ALine-S", np.nan) - result.truth)
+    gaps = np.abs(result.estimates.get("ALine-S", np.nan) - accuracies[1])
     found["ALine-S error"] = 100 * float(np.mean(gaps))
     return found
 
@@ -172,11 +172,11 @@ def gains_less(t: Table, training: list[Ensemble], than: list[Ensemble]) -> Part
 
 
 def bounded_measure(
-    t: Table, measure: str | Measure, *ensembles: Ensemble, **limits: float
+    t: Table, measure: str | Measure, *ensembles: Ensemble, least: float = -INF, most: float = INF
 ) -> Parts:
     """A measure of each ensemble is within limits."""
     for own in ensembles:
-        yield Part(str(own), above_zero(over(t, own, on_lines(t, own), measure)), **limits)
+        yield Part(str(own), above_zero(over(t, own, on_lines(t, own), measure)), least, most)
 
 
 SOURCES = ("head-1", "order-1", "subset-0.1")
@@ -285,7 +285,13 @@ def estimators(folders: list[Path]) -> pd.DataFrame:
                 # Confidences with or without temperature, whichever has less error.
                 every = {**result.estimates, **result.oracle}
                 rows += [
-                    (panel, curve, x, seed, round(100 * mean_error(every[x], result.truth), 3))
+                    (
+                        panel,
+                        curve,
+                        x,
+                        seed,
+                        round(100 * mean_error(every[x], np.asarray(result.truth)), 3),
+                    )
                     for x in (*ESTIMATES, *ORACLES)
                     if x in every and bool(r2[curve] <= TRUSTED) == apart
                 ]

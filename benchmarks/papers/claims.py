@@ -98,10 +98,15 @@ def rises(
 
 
 def falls(
-    t: Table, *where: Any, start: Selector = FIRST, to: Selector = LAST, **rest: Any
+    t: Table,
+    curve: Names = None,
+    panel: Names = None,
+    start: Selector = FIRST,
+    to: Selector = LAST,
+    **rest: Any,
 ) -> Iterator[Part]:
     """Curves fall from each x in `start` to each x in `to`, by a margin."""
-    return rises(t, *where, start=to, to=start, **rest)
+    return rises(t, curve, panel, to, start, **rest)
 
 
 def falls_along(
@@ -164,7 +169,7 @@ def positive(
         yield Part(words(place, one), found, 0)
 
 
-def lower_mean(t: Table, x: X, than: Iterable[X], by_share: float = 0) -> Iterator[Part]:
+def lower_mean(t: Table, x: X, than: Iterable[str], by_share: float = 0) -> Iterator[Part]:
     """Over the curves (datasets), averaged over runs, column x is lower than others, or by a share."""
     for other in listed(than):
         theirs = {name: (1 - by_share) * mean for name, mean in means(t, other).items()}
@@ -172,7 +177,7 @@ def lower_mean(t: Table, x: X, than: Iterable[X], by_share: float = 0) -> Iterat
         yield Part(f"{name} - {x}", paired(theirs, means(t, x)), 0, of="data sets")
 
 
-def mean_below(t: Table, limit: float, without: Names = None) -> Iterator[Part]:
+def mean_below(t: Table, limit: float, without: str | None = None) -> Iterator[Part]:
     """The mean of each column over the curves (datasets) is below a limit."""
     for x in t.xs:
         if x not in listed(without):

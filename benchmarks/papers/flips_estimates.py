@@ -35,7 +35,7 @@ UNIT = "mean absolute error, points"
 SETS = "data sets"
 ADAPTING = ["Source", "RDumb"]
 WIDTH8 = ["ViT", "width8"]
-ARCHITECTURES = {
+ARCHITECTURES: dict[str, Any] = {
     "suite": ["flips/sets", "flips/architectures"],
     "full": ["flips/ten-sets", "flips/architectures"],
 }
@@ -232,7 +232,8 @@ def subsets(runs: Runs) -> pd.DataFrame:
             if (f := fitted(within(settings, sorted(chosen)))) is None:
                 continue
             rest = within(settings, besides(*chosen)(names))
-            for name, estimate in {**{name: name for name in ESTIMATES}, "WF": f}.items():
+            estimates: dict[str, Estimate] = {**{name: name for name in ESTIMATES}, "WF": f}
+            for name, estimate in estimates.items():
                 found = errors(rest, estimate).values()
                 if per_set := [float(np.mean([*own.values()])) for own in found]:
                     rows.append(("", name, size, f"draw {draw}", float(np.mean(per_set))))

@@ -70,7 +70,7 @@ def peaks(runs: Runs) -> pd.DataFrame:
         curves = {run.place: windows(run) for run in same}
         # The highest accuracy is that of the mean over the runs, in windows of a twentieth of the steps.
         mean = np.mean(list(curves.values()), axis=0)
-        sizes = [len(part) for part in np.array_split(same[0].rows, WINDOWS)]
+        sizes = [len(part) for part in np.array_split(np.arange(len(same[0].rows)), WINDOWS)]
         ends = [int(end) for end in np.cumsum(sizes)]
         setting, curve = same[0].setting, f"severity {severity(same[0])}"
         tops.setdefault(setting, []).append(str(ends[int(mean.argmax())]))

@@ -118,7 +118,7 @@ entropy_threshold = experiment(
 )
 entropy_threshold.says("rdumb-above-eata-each").above("RDumb", "EATA", each=ALL)
 entropy_threshold.threshold("rdumb-above-eata").above(
-    "RDumb", "EATA", each=lambda xs: [x for x in xs if x <= 0.5]
+    "RDumb", "EATA", each=lambda xs: [x for x in xs if float(x) <= 0.5]
 )
 entropy_threshold.threshold("eata-collapse").falls("EATA", start=0.4, to=0.7, by=10)
 entropy_threshold.threshold("rdumb-stable").near("RDumb", x=[0.1, 0.2, 0.3], to=0.4, within=2)
