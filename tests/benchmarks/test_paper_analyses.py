@@ -74,10 +74,6 @@ def test_survival_is_the_share_of_runs_above_the_source_model(tmp_path: Path) ->
     assert own.quantiles[:3] == pytest.approx([0.3, 0.5, 0.7], abs=0.05)  # thousands of images
 
 
-def test_steps_since_an_event() -> None:
-    assert rdumb_figures.steps_since([*"aabbba"]).tolist() == [1, 2, 1, 2, 3, 1]
-
-
 def test_the_toy_is_stable_or_collapses() -> None:
     """With few points; the covariance is the text's, not that of eq. A.4."""
     clean, corrupted, _ = rdumb_figures.data(4000, 25.0, seed=0)
@@ -100,18 +96,6 @@ def test_disagreement_is_the_error_where_the_theorems_hold() -> None:
     found = aetta_tables.sampled(200_000, seed=0, b=4.0)
     assert found["theorem"] == pytest.approx(found["error"], abs=0.008)
     assert found["disagreement"] < found["error"] - 0.04
-
-
-def test_nearer_to_the_error_is_judged_by_distances() -> None:
-    """An estimate that overshoots may be farther from the error."""
-    rows = [
-        ("", curve, x, run, value)
-        for x, estimate in (("calibrated", 9.0), ("near", 51.0), ("far", 70.0))
-        for curve, value in (("error", 50.0), ("disagreement", 45.0), ("aetta", estimate))
-        for run in ("seed 0", "seed 1")
-    ]
-    found = {part.name: part.found for part in aetta_tables.nearer(Table(tidy(rows)))}
-    assert {name: own and own.mean for name, own in found.items()} == {"near": 4, "far": -15}
 
 
 def test_aettas_average_gain_is_the_abstracts() -> None:
