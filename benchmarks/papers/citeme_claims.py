@@ -103,7 +103,7 @@ for number, (models, commands, shown) in enumerate(
     ((m, c, d) for m in (FIRST, LATER) for c in ("search+read", "search") for d in (True, False)), 6
 ):
     doing = "searching and reading" if commands == "search+read" else "searching only"
-    own = {"commands": commands, "demonstration": shown, "models": models}
+    own: dict[str, Any] = {"commands": commands, "demonstration": shown, "models": models}
     of_files(
         f"citeme/Fig{number}",
         shows=f"how samples end, {doing}, {'with' if shown else 'without'} a demonstration",

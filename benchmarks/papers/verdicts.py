@@ -124,9 +124,9 @@ def judge(claim: Claim, table: Table, scale: str = "embedded", noise: float = 0)
 
 def state(part: Part, noise: float = 0) -> str:
     """The verdict on one part."""
-    if part.found is None or part.found.low is None or part.found.high is None:
+    mean, low, high, _ = part.found or (0.0, None, None, 0)
+    if low is None or high is None:
         return UNJUDGED
-    mean, low, high, _ = part.found
     if high < part.least or low > part.most:
         result = FAILS
     elif low > part.least and high < part.most:
