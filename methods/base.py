@@ -1,5 +1,6 @@
 """What all adaptation methods share: one online step, prediction, reset, and a test in a Trainer."""
 
+import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
@@ -19,6 +20,7 @@ from .. import HoldfastError, in_range
 from ..batch import Batch, as_batch
 from ..callbacks.features import features
 from ..callbacks.functional.scores import finite_images, scored
+from ..callbacks.later import on_host
 from ..callbacks.protocols import stream_of
 from ..callbacks.recovery import Recovery
 from .backbones import load_backbone, weights_hash
@@ -32,7 +34,7 @@ from .checks import (
     check_precision,
     check_trainer,
 )
-from .distributed import averaged, divided
+from .distributed import agreed, averaged, divided
 from .functional import full_precision, seeded
 from .optimizers import OptimizerFactory, made, plain, settings_of, sgd
 from .parts.norm import needs_batch, norm_affine, use_batch_statistics
@@ -264,6 +266,23 @@ class TTAMethod(Resettable):
         if bad:
             self.trace["not_finite_images"] = bad
         return logits
+
+    def _is_finite(self, logits: Tensor, images: Tensor) -> bool:
+        """Whether a step and its logits [B,C] are finite; scalars of the trace become numbers.
+
+        On an accelerator the host waits once, for all of them.
+        """
+        total = self._before.magnitude([logits, images.sum()], self.trace.get("loss"))
+        if self.divides:
+            total = torch.where(agreed(total.isfinite()), total, torch.nan)
+        scalars = {
+            name: value.reshape(())
+            for name, value in self.trace.items()
+            if isinstance(value, Tensor) and value.device == total.device and value.numel() == 1
+        }
+        answer, *values = on_host(total, *scalars.values())
+        self.trace |= {name: value.item() for name, value in zip(scalars, values, strict=True)}
+        return math.isfinite(float(answer))
 
     def _updated(self, images: Tensor) -> Tensor:
         """The logits [B,C] to score after updates on the images, or on the window that they complete.

@@ -1,6 +1,5 @@
 """What a step may change: undone if it is not finite, reset to the source, saved in checkpoints."""
 
-import math
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from typing import Any, final
@@ -11,9 +10,7 @@ from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from ..callbacks.later import on_host
 from ..callbacks.recovery import Recovery
-from .distributed import agreed
 
 
 class Resettable(LightningModule):
@@ -61,25 +58,6 @@ class Resettable(LightningModule):
             differ = [(now != source).any() for now, source in self.parameters_with_source()]
             self._moved = bool(torch.stack(differ).any())
         return self.optimizer is not None and not self._moved
-
-    # ---- steps that are not finite --------------------------------------------------------------
-
-    def _is_finite(self, logits: Tensor, images: Tensor) -> bool:
-        """Whether a step and its logits [B,C] are finite; scalars of the trace become numbers.
-
-        On an accelerator the host waits once, for all of them.
-        """
-        total = self._before.magnitude([logits, images.sum()], self.trace.get("loss"))
-        if self.divides:
-            total = torch.where(agreed(total.isfinite()), total, torch.nan)
-        scalars = {
-            name: value.reshape(())
-            for name, value in self.trace.items()
-            if isinstance(value, Tensor) and value.device == total.device and value.numel() == 1
-        }
-        answer, *values = on_host(total, *scalars.values())
-        self.trace |= {name: value.item() for name, value in zip(scalars, values, strict=True)}
-        return math.isfinite(float(answer))
 
     # ---- resets ---------------------------------------------------------------------------------
 
