@@ -41,7 +41,8 @@ from .parts.norm import needs_batch, norm_affine, use_batch_statistics
 from .source_data import first_batches, usable
 from .state import Resettable, Snapshot
 
-Metrics = Metric | MetricCollection | Sequence[Metric] | dict[str, Metric]
+Measure = Metric | MetricCollection
+Metrics = Measure | Sequence[Measure] | dict[str, Measure]
 # Steps in a row that are not finite, after which the model is reset.
 NOT_FINITE_LIMIT = 5
 # Steps without an update, after which a warning says so.
@@ -402,9 +403,10 @@ class TTAMethod(Resettable):
 
         return self.logits(joined, images).split(widths, 1)
 
-    def features(self, network: nn.Module, images: Tensor) -> tuple[Tensor, ...]:
+    def features(self, network: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:
         """Penultimate features [B,D] and logits [B,C] of such a network, in float32 at least."""
-        return self.together(partial(features, network), images)
+        found, logits = self.together(partial(features, network), images)
+        return found, logits
 
     @torch.no_grad()
     def predict(self, images: Tensor) -> Tensor:

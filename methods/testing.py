@@ -191,8 +191,8 @@ def reset(make: Make, net: Net) -> Iterator[str]:
     for step, images in enumerate(image_batches(3)):
         if not torch.equal(method.adapt(images), fresh.adapt(images)):
             yield f"step {step} after a reset is not that of a new method"
-    if names := differing(tensors(method), tensors(fresh)):
-        yield f"three steps after a reset, {', '.join(sorted(names)[:3])} differ"
+    if others := differing(tensors(method), tensors(fresh)):
+        yield f"three steps after a reset, {', '.join(sorted(others)[:3])} differ"
 
 
 @check(STATE)
