@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ... import HoldfastError
+from ..results.run_protocol import alike
 from ..results.runs import Run, grouped
 from .table import Table, X, tidy, written
 
@@ -13,9 +15,8 @@ WINDOWS = 20  # number of windows along a stream
 SHARES = [100 * (n + 1) // WINDOWS for n in range(WINDOWS)]
 SHARE = "share of the stream, %"
 NAMES = ("method", "override", "label", "setting", "stream", "seed")
-COST = (
-    1.5  # points that a larger learning rate may cost: a short stream then behaves like a long one
-)
+# Points that a larger learning rate may cost: a short stream then behaves like a long one.
+COST = 1.5
 Renamed = Mapping[Any, str] | None
 
 
@@ -48,8 +49,18 @@ def accuracy(
 
     order: curves that come first. average: adds the mean over all x, or named means over some x. pooled:
     further panels, each with the runs of several others.
+
+    Raises:
+        HoldfastError: if a mean would combine runs of different protocols.
     """
     known = [run for run in runs if run.finished and run.accuracy is not None]
+    for name, same in grouped(known, lambda run: name_of(run, curve)).items():
+        if (average or pooled) and not alike(run.protocol for run in same):
+            found = "; ".join(dict.fromkeys(str(run.protocol) for run in same))
+            raise HoldfastError(
+                f"The runs of {name} have different protocols ({found}) and cannot be averaged. Give "
+                "runs of one protocol."
+            )
     rows = (
         (
             name_of(run, panel) if panel else "",

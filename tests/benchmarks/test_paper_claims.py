@@ -1,6 +1,7 @@
 """Primitives of claims on small tidy tables, and what becomes of a claim."""
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -174,8 +175,9 @@ def test_claims_without_a_verdict() -> None:
     assert verdict("a", "c", table=one)[0] == UNJUDGED
     cot = {"undecidable": {"embedded": "COT"}}
     assert verdict("a", "b", about=cot) == (UNJUDGED, "COT")
-    for curves, state_ in ((("b", "a"), PREMISE), (("a", "b"), HOLDS)):
-        premise = {"premise": lambda t, c=curves: claims.above(t, *c, x=2), "unless": "no fall"}
+    for (one, two), state_ in ((("b", "a"), PREMISE), (("a", "b"), HOLDS)):
+        rise = partial(claims.above, curve=one, than=two, x=2)
+        premise = {"premise": rise, "unless": "no fall"}
         found, because = verdict("a", "b", x=2, about=premise)
         assert found == state_
         assert because.startswith("no fall") == (found == PREMISE)
@@ -220,7 +222,7 @@ def test_selectors_of_x() -> None:
 
 
 def test_a_table_comes_back_from_json_as_it_was() -> None:
-    facts = {"axis": "steps", "summary": "columns", "notes": ["n"]}
+    facts: dict[str, Any] = {"axis": "steps", "summary": "columns", "notes": ["n"]}
     facts["intervals"] = {"a": [Difference(1.0, 0.0, 2.0, 3), None]}
     table = table_of({("p", "c", 1): [1.5]}, **facts)
     again = Table.read(json.loads(json.dumps(table.as_json())))

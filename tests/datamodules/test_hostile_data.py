@@ -89,5 +89,5 @@ def test_learning_rates(rate: float) -> None:
 
 
 def test_networks_of_half_precision() -> None:
-    with pytest.raises(HoldfastError, match=r"float16.* backbone\.float\(\)"):
+    with pytest.raises(HoldfastError, match=r"half precision.* backbone\.float\(\)"):
         Tent(tiny_net().half())
