@@ -1,16 +1,17 @@
-"""Signals to all processes of a suite that runs on Ray, as a cluster's scheduler sends them."""
+"""A suite on Ray: a run whose process is killed, one that ends, and signals to all processes at once."""
 
 import contextlib
 import os
+import re
 import signal
 from pathlib import Path
 
 import pytest
 from conftest import model
-from processes import until
-from slow_runs import config, group, rows, write
+from processes import saved, until
+from slow_runs import STEPS, config, group, rows, write
 
-from holdfast.run_folder import read_rows
+from holdfast.run_folder import owner, read_rows
 
 
 def session(pid: int) -> list[int]:
@@ -23,25 +24,34 @@ def session(pid: int) -> list[int]:
     return found
 
 
+def process_of(run: Path) -> int:
+    """The process that executes a run."""
+    return int(until(lambda: re.search(r"process (\d+)$", owner(run) or ""))[1])
+
+
 @pytest.mark.slow
-def test_sigterm_to_a_suite_on_ray(tmp_path: Path) -> None:
-    """To the cluster's processes as well: both runs save the step at hand, and the third is not begun."""
+def test_a_suite_on_ray(tmp_path: Path) -> None:
+    """A killed run is taken up again and ends; SIGTERM, to the cluster too, saves the step at hand."""
     pytest.importorskip("ray")
-    names = ("Source", "Tent", "BNAdapt")
-    data = config(images=10**6)["data"]
+    endless = config(images=10**6)["data"]
     suite = {
         "out": "runs",
-        "streams": {"digits": data},
-        "common": {"trainer": {"accelerator": "cpu"}},
-        "methods": {name: model(name) for name in names},
+        "streams": {"short": config()["data"], "endless": endless},
+        "common": {"trainer": {"accelerator": "cpu"}, "save_every": 1},
+        "methods": {"Source": model("Source"), "Tent": model("Tent")},
     }
-    file, runs = write(tmp_path, suite, pause=0.1), tmp_path / "runs" / "digits-seed43"
-    with group(tmp_path, "suite", file, "--backend", "ray", "--jobs", "2") as process:
+    file, runs = write(tmp_path, suite, pause=0.1), tmp_path / "runs"
+    short, first, second = (
+        runs / f"{stream}-seed43" / method
+        for stream, method in (("short", "Source"), ("endless", "Source"), ("endless", "Tent"))
+    )
+    words = ("suite", file, "--backend", "ray", "--jobs", "2", "--retries", "1")
+    with group(tmp_path, *words) as process:
         try:
-            until(
-                lambda: all(rows(runs / name) > 2 for name in names[:2]),
-                alive=lambda: process.poll() is None,
-            )
+            alive = lambda: process.poll() is None  # noqa: E731
+            until(lambda: saved(short), alive=alive)
+            os.kill(process_of(short), signal.SIGKILL)
+            until(lambda: min(rows(first), rows(second)) > 2, alive=alive)
             for pid in session(process.pid):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGTERM)
@@ -52,8 +62,9 @@ def test_sigterm_to_a_suite_on_ray(tmp_path: Path) -> None:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
     assert process.returncode == 130, output
+    assert re.search("short-seed43/Source: WorkerCrashedError: .*resumed", output)
     assert "failed:" not in output
-    assert not (runs / names[2] / "record.jsonl").exists()
-    for name in names[:2]:
-        assert (runs / name / "checkpoints" / f"step-{rows(runs / name):09d}.ckpt").exists()
-        assert [row["step"] for row in read_rows(runs / name)] == list(range(rows(runs / name)))
+    assert [row["step"] for row in read_rows(short)] == list(range(STEPS))
+    for run in (first, second):
+        assert (run / "checkpoints" / f"step-{rows(run):09d}.ckpt").exists()
+        assert [row["step"] for row in read_rows(run)] == list(range(rows(run)))

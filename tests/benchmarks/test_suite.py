@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -409,39 +408,6 @@ def test_workers_do_not_outlive_their_suite(tmp_path: Path) -> None:
 
 
 # ---- Ray --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_ray(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    """A local cluster: a run loses its process on the way and is taken up again."""
-    ray = pytest.importorskip("ray")
-    config = small_suite(tmp_path, 300, Source=model("Source"))
-    folder = tmp_path / "runs/digits-seed43/Source"
-
-    def kill() -> None:
-        until(lambda: saved(folder))  # a busy machine takes long to start a cluster
-        os.kill(process_of(folder), signal.SIGKILL)
-
-    killer = threading.Thread(target=kill)
-    ray.init(
-        address="local",
-        num_cpus=2,
-        object_store_memory=80 << 20,
-        include_dashboard=False,
-        log_to_driver=False,
-    )
-    try:
-        killer.start()
-        assert main(["suite", str(config), "--backend", "ray", "--retries", "1"]) == 0
-        killer.join(1)
-        assert main(["suite", str(config), "--backend", "ray", "--cpus", "3"]) == 2
-    finally:
-        ray.shutdown()
-    output, error = capsys.readouterr()
-    assert "--cpus" in error
-    assert re.search("digits-seed43/Source: WorkerCrashedError: .*resumed", output)
-    assert states(tmp_path) == {"Source": "finished"}
-    check_resumed(folder, 300)
 
 
 def test_ray_is_asked_for_in_a_sentence(

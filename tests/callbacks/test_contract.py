@@ -133,9 +133,10 @@ def test_the_run_stays_as_it_is(
     name: str, watching: tuple[str, ...], plain_runs: dict[str, Any]
 ) -> None:
     """Bit for bit: logits, state and global random numbers; and estimates lie in [0,1]."""
-    plain = plain_runs.setdefault(name, outcome(name, []))
+    if name not in plain_runs:
+        plain_runs[name] = outcome(name, [])
     attached = [callback for own in watching for callback in WATCHING[own]()]
-    assert outcome(name, attached) == plain
+    assert outcome(name, attached) == plain_runs[name]
     for callback in attached:
         if isinstance(callback, AccuracyEstimator) and callback.of_batches:
             assert callback.latest is not None
