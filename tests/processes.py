@@ -3,6 +3,7 @@
 import contextlib
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from holdfast.run_folder import owner
 
 # Commands are forked from a process that has imported what most of them need, and computes with one thread.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -135,3 +138,8 @@ def until(
 def saved(folder: Path) -> bool:
     """Whether a run has written a checkpoint."""
     return any((folder / "checkpoints").glob("*.ckpt"))
+
+
+def process_of(folder: Path) -> int:
+    """The process that executes a run."""
+    return int(until(lambda: re.search(r"process (\d+)$", owner(folder) or ""))[1])

@@ -6,7 +6,6 @@ the ratios, not the milliseconds, between machines. On a CPU all times are proce
 
 import argparse
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,15 +16,13 @@ from ...files import write_json
 class Subject(NamedTuple):
     """What is measured."""
 
-    function: str  # of a module of this package; yields the name and the columns of each row
-    rows: str  # their name in the JSON file
+    rows: str  # the name of its rows in the JSON file
     size: int  # default pixels per side
     about: str
 
 
 SUBJECTS = {
     "steps": Subject(
-        "step_cost.step_costs",
         "methods",
         32,
         "Each method's step, in which no image is skipped: ms, its milliseconds; forwards, bare, "
@@ -36,17 +33,13 @@ SUBJECTS = {
         "a GPU.",
     ),
     "streams": Subject(
-        "stream_speed.corruption_speeds",
         "corruptions",
         224,
         "Images/s of each corruption at severity 3, in Holdfast and in imagecorruptions on one core, "
         "with their ratio, and of CCC's pipeline: crop, flip, two corruptions, JPEG.",
     ),
-    "estimators": Subject(
-        "step_cost.estimator_costs", "estimators", 32, "Each estimate's time in forward passes."
-    ),
+    "estimators": Subject("estimators", 32, "Each estimate's time in forward passes."),
     "loader": Subject(
-        "stream_speed.loader_speeds",
         "loaders",
         224,
         "Images/s of a CIN-C stream at severity 3 from JPEGs of 500 x 375, of its two parts, and of "
@@ -65,7 +58,7 @@ def parser() -> argparse.ArgumentParser:
     subjects = parser.add_subparsers(
         dest="subject", required=True, help="`holdfast bench SUBJECT --help` explains its columns"
     )
-    for name, (_, _, size, about) in SUBJECTS.items():
+    for name, (_, size, about) in SUBJECTS.items():
         add = subjects.add_parser(name, description=about).add_argument
         add("--size", type=int, default=size, help=f"pixels per side (default: {size})")
         add("--batch", type=int, default=64, help="images per batch (default: 64)")
@@ -93,6 +86,8 @@ def main(argv: list[str]) -> int:
     import pandas as pd
     import torch
 
+    from . import step_cost, stream_speed
+
     args.device = torch.device(args.device or torch.accelerator.current_accelerator(True) or "cpu")
     if args.device.type != "cpu" and not torch.accelerator.is_available():
         raise HoldfastError(
@@ -105,14 +100,18 @@ def main(argv: list[str]) -> int:
         f"{backbone}{args.batch} images of {args.size} x {args.size}, {args.device}, "
         f"{args.threads} thread(s), torch {torch.__version__}"
     )
-    subject = SUBJECTS[args.subject]
-    module, _, function = subject.function.partition(".")
+    measure = {
+        "steps": step_cost.step_costs,
+        "streams": stream_speed.corruption_speeds,
+        "estimators": step_cost.estimator_costs,
+        "loader": stream_speed.loader_speeds,
+    }[args.subject]
     rows = {}
-    for name, row in getattr(import_module(f".{module}", __package__), function)(args):
+    for name, row in measure(args):
         rows[name] = row
         print(name, end=" ", file=sys.stderr, flush=True)
     table = pd.DataFrame.from_dict(rows, orient="index")
     print(f"\n{setting}\n{table.to_string(float_format='{:.4g}'.format, na_rep='-')}")
     if args.json is not None:
-        write_json(args.json, {"setting": setting, subject.rows: rows})
+        write_json(args.json, {"setting": setting, SUBJECTS[args.subject].rows: rows})
     return 0

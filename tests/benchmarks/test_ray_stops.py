@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from conftest import model
-from processes import saved, until
+from processes import process_of, saved, until
 from slow_runs import STEPS, config, group, rows, write
 
-from holdfast.run_folder import owner, read_rows
+from holdfast.run_folder import read_rows
 
 
 def session(pid: int) -> list[int]:
@@ -24,14 +24,9 @@ def session(pid: int) -> list[int]:
     return found
 
 
-def process_of(run: Path) -> int:
-    """The process that executes a run."""
-    return int(until(lambda: re.search(r"process (\d+)$", owner(run) or ""))[1])
-
-
 @pytest.mark.slow
 def test_a_suite_on_ray(tmp_path: Path) -> None:
-    """A killed run is taken up again and ends; SIGTERM, to the cluster too, saves the step at hand."""
+    """A killed run resumes and finishes; SIGTERM to all processes saves the runs in progress."""
     pytest.importorskip("ray")
     endless = config(images=10**6)["data"]
     suite = {

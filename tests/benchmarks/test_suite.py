@@ -14,7 +14,7 @@ import pytest
 import yaml
 from conftest import BATCH, STEPS, model
 from made_up import made_up
-from processes import saved, started, until
+from processes import process_of, saved, started, until
 from small_suites import small_stream, write_suite
 
 from holdfast import HoldfastError
@@ -26,7 +26,7 @@ from holdfast.benchmarks.suites import grid
 from holdfast.benchmarks.suites.execution import choose_gpu
 from holdfast.benchmarks.suites.variants import merged
 from holdfast.files import read_json
-from holdfast.run_folder import ERROR, owner, read_rows
+from holdfast.run_folder import ERROR, read_rows
 from holdfast.run_folder import held as hold
 
 FAILING = model("Tent", backbone="none.safetensors")  # not there when it starts
@@ -65,11 +65,6 @@ def patient(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "patient", raising=False)
     return tmp_path / "go"
-
-
-def process_of(folder: Path) -> int:
-    """The process that executes a run."""
-    return int(until(lambda: re.search(r"process (\d+)$", owner(folder) or ""))[1])
 
 
 def states(folder: Path) -> dict[str, str]:
