@@ -1,18 +1,18 @@
 """`holdfast estimators`: evaluate estimates of accuracy and the alarms that follow from them."""
 
 from argparse import ArgumentParser, Namespace
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from ... import HoldfastError
-from ...alarms import WINDOW as ALARM_WINDOW
-from .collapse import below, intervals
+from ...alarms import WINDOW
+from .collapse import below
 from .estimate_quality import alarm_quality, alarms, of_run
-from .run_statistics import last_eighth, mean
 from .runs import Run, collect
-from .text_table import formatted, points
+from .text_table import formatted
 
 EXAMPLE = "Add them, as in `holdfast suite aetta/estimators`."
 
@@ -35,10 +35,7 @@ def parser() -> ArgumentParser:
 
     one = command("fit", "fit f, which maps weighted flips to the source model's accuracy")
     one.add_argument("folders", type=Path, nargs="+", help="folders of suites with WeightedFlips")
-    one.add_argument("--streams", default="*", help="glob pattern of stream names (default: all)")
     one.add_argument("--method", default="*", help="glob pattern of the method (default: all)")
-    one.add_argument("--degree", type=int, default=2, choices=(1, 2, 3), help="default: 2")
-    one.add_argument("--unweighted", action="store_true", help="fit to unweighted flips")
     one.add_argument("--out", type=Path, required=True, help="JSON file for WeightedFlips(f=...)")
 
     one = command("agree", "estimate accuracy from the agreement of models (GDE, ALine)")
@@ -46,14 +43,18 @@ def parser() -> ArgumentParser:
     together = "treat all predictions as one ensemble of several base models"
     one.add_argument("--together", action="store_true", help=together)
     one.add_argument("--figure", type=Path, help="draw both lines on probit axes to this file")
-    one.add_argument("--json", action="store_true", help="print all estimates as JSON")
     return parser
 
 
 def main(argv: list[str]) -> None:
     """Run a subcommand."""
     args = parser().parse_args(argv)
-    {"warnings": warnings, "quality": quality, "fit": fit, "agree": agree}[args.command](args)
+    if args.command == "agree":
+        from .agree import agree  # deferred: imports torch
+
+        agree(args)
+    else:
+        {"warnings": warnings, "quality": quality, "fit": fit}[args.command](args)
 
 
 def quality(args: Namespace) -> None:
@@ -87,22 +88,18 @@ def quality(args: Namespace) -> None:
 
 
 def warnings(args: Namespace) -> None:
-    """Print each estimator's delay and false alarms; of runs without labels, their estimates."""
-    runs = collect(args.folder)
-    found = judged_alarms(runs)
-    if len(found):
-        print(formatted(warnings_table(found)))
-    elif unlabelled := [run for run in runs if run.estimators and run.accuracy is None]:
-        print("The runs have no labels to evaluate alarms. Estimated accuracy in percent:")
-        print(formatted(estimates_table(unlabelled)))
-    else:
+    """Print each estimator's delay and false alarms."""
+    found = judged_alarms(collect(args.folder))
+    if found.empty:
         raise HoldfastError(
-            f"{args.folder} contains no adapting run with an estimator beside a run of Source on the same "
-            f"stream, of the same length. {EXAMPLE}"
+            f"{args.folder} contains no adapting run with labels and an estimator beside a run of Source "
+            f"on the same stream, of the same length. {EXAMPLE} Without labels, "
+            f"`holdfast report {args.folder} --html FILE` draws estimates and alarms."
         )
+    print(formatted(warnings_table(found)))
 
 
-def judged_alarms(runs: list[Run], window: int = ALARM_WINDOW) -> pd.DataFrame:
+def judged_alarms(runs: list[Run], window: int = WINDOW) -> pd.DataFrame:
     """One row per adapting run, estimator and rule, with the entries of `AlarmQuality`.
 
     A run has collapsed where its accuracy is below the source model's on the same images.
@@ -135,43 +132,13 @@ def warnings_table(judged: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(columns).astype(str)
 
 
-def estimates_table(runs: list[Run]) -> pd.DataFrame:
-    """Mean estimates in percent and the alarms of unlabelled runs."""
-    rows = []
-    for run in runs:
-        found = alarms(run) if run.adapts else {}
-        for name in run.estimators:
-            values = run.column(name)
-            row = {"method": run.label, "estimator": name, "estimate": points(mean(values))}
-            row["last eighth"] = points(mean(last_eighth(values)))
-            for rule in ("drop", "below source"):
-                row[f"alarms: {rule}"] = when_raised(run, found.get((name, rule)))
-            rows.append(row)
-    return pd.DataFrame(rows)
-
-
-def when_raised(run: Run, alarm: np.ndarray | None) -> str:
-    """The number of alarms, and the image count at which the first one began."""
-    if alarm is None:
-        return "-"
-    if not (found := intervals(alarm)):
-        return "0"
-    return f"{len(found)}, first after {run.rows[found[0].first]['images']:,} images"
-
-
-def agree(args: Namespace) -> None:
-    """Print estimates from the agreement of models."""
-    from .agree import agree  # deferred: imports torch
-
-    agree(args)
-
-
 def fit(args: Namespace) -> None:
     """Fit f to the runs of a suite, print the quality of the fit, and write the file."""
-    from .flip_points import find_points, fit_points  # deferred: imports torch
+    from .flip_points import fit_points, points_of  # deferred: imports torch
 
-    found = find_points(args.folders, args.streams, args.method)
-    f = fit_points(found, args.degree, not args.unweighted)
+    runs = collect(*args.folders)
+    found = points_of(run for run in runs if fnmatchcase(run.label, args.method))
+    f = fit_points(found)
     f.save(args.out)
     terms = ", ".join(f"{c:.6g}" for c in f.coefficients)
     error = np.mean([abs(f(p.flips[f.weighted]) - p.accuracy) for p in found])

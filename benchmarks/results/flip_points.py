@@ -2,8 +2,6 @@
 
 from collections.abc import Iterable
 from datetime import date
-from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +9,7 @@ import numpy as np
 from ... import HoldfastError
 from ...callbacks.functional.flips import FlipFunction, fit, flips
 from ...run_folder import FLIPS
-from .runs import Run, collect
+from .runs import Run
 
 COUNTS = {True: "WeightedFlips_flips", False: "WeightedFlips_unweighted"}  # weighted, and not
 
@@ -32,16 +30,6 @@ class Point(NamedTuple):
         """The source model's accuracy in [0,1] over distinct images, or over batches if not collected."""
         return self.source.get("collected_accuracy", self.source["accuracy"])
 
-    @property
-    def parameters(self) -> int:
-        """The number of parameters of the backbone."""
-        return int(self.run.summary["WeightedFlips_parameters"])
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The arguments of WeightedFlips."""
-        return self.run.provenance["estimators"]["WeightedFlips"]
-
     def recounted(self, stop: int | None = None, held: int | None = None) -> "Point":
         """The point with the flips up to another stop, or of the first `held` images only."""
         with np.load(self.run.folder / FLIPS) as kept:
@@ -50,17 +38,6 @@ class Point(NamedTuple):
             start, confidence = kept["classes"][0][:held], kept["confidence"][:held]
         both = {weighted: flips(start, end, confidence, weighted) for weighted in COUNTS}
         return self._replace(flips=both)
-
-
-def find_points(folders: list[Path], streams: str = "*", method: str = "*") -> list[Point]:
-    """The points of the runs in these folders.
-
-    `streams` and `method` are glob patterns of the stream names and of the displayed method names.
-    """
-    runs = collect(*folders)
-    return points_of(
-        r for r in runs if fnmatchcase(r.stream, streams) and fnmatchcase(r.label, method)
-    )
 
 
 def points_of(runs: Iterable[Run]) -> list[Point]:
@@ -76,7 +53,7 @@ def points_of(runs: Iterable[Run]) -> list[Point]:
     ]
 
 
-def fit_points(points: list[Point], degree: int, weighted: bool) -> FlipFunction:
+def fit_points(points: list[Point], degree: int = 2, weighted: bool = True) -> FlipFunction:
     """f fitted to the points, with their provenance.
 
     Raises:
@@ -91,21 +68,22 @@ def fit_points(points: list[Point], degree: int, weighted: bool) -> FlipFunction
     facts = runs[0].provenance
     if len({(*r.variant, r.provenance["backbone"], r.provenance["weights"]) for r in runs}) > 1:
         labels = sorted({run.label for run in runs})
-        raise HoldfastError(f"The runs are of several methods or models. Choose one of {labels}.")
+        raise HoldfastError(
+            f"The runs are of several methods or models. Choose one of {labels} with --method."
+        )
     return fit(
         np.array([[point.flips[weighted], 100 * point.accuracy] for point in points]),
         degree,
         weighted,
-        points[0].parameters,
+        int(runs[0].summary["WeightedFlips_parameters"]),
         **{key: facts[key] for key in ("method", "backbone", "weights", "optimizer", "versions")},
         streams=[[run.stream, run.seed, run.stream_id] for run in runs],
-        data=[corruptions(run) for run in runs],
-        callback=points[0].settings,
+        data=[[run.provenance["stream"], corruptions(run)] for run in runs],
+        callback=facts["estimators"]["WeightedFlips"],
         date=date.today().isoformat(),
     )
 
 
-def corruptions(run: Run) -> tuple[str, list[list[Any]]]:
-    """The class of a run's stream, and each [corruption, severity] of its parts."""
-    facts = run.provenance
-    return facts["stream"], [pair for part in facts.get("parts", []) for pair in part[0]]
+def corruptions(run: Run) -> list[list[Any]]:
+    """Each [corruption, severity] of the parts of a run's stream."""
+    return [pair for part in run.provenance.get("parts", []) for pair in part[0]]

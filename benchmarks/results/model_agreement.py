@@ -1,5 +1,9 @@
-"""Estimate the accuracy of several models on one shift from their agreement (pure functions)."""
+"""Estimate the accuracy of several models on one shift from their agreement.
 
+The models are runs with DatasetEstimates, or files of predictions (see `predictions`).
+"""
+
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,9 +23,13 @@ from ...callbacks.functional.aline import (
 )
 from ...callbacks.functional.confidence import score_estimates
 from ...callbacks.functional.spans import MEASURES
+from ...run_folder import OUTPUTS
 from .predictions import VALIDATION, Predictions, load
+from .runs import Run, collect
 
 Array = np.ndarray
+# Estimates of whole data sets in the summaries of DatasetEstimates.
+CONFIDENCE = [name + end for name in ("AC", "DoC", "ATC-MC", "ATC-NE") for end in ("", "_T")]
 TRUSTED = 0.95  # minimum R^2 of a reliable agreement line (Baek et al. 2022)
 
 
@@ -68,10 +76,6 @@ class Estimates(NamedTuple):
         return float("nan") if self.agreement_line is None else self.agreement_line.r2
 
     @property
-    def trusted(self) -> bool:
-        return self.r2 > TRUSTED
-
-    @property
     def oracle(self) -> dict[str, Array]:
         """Each confidence estimate, with or without temperature scaling, whichever has the lower error.
 
@@ -110,14 +114,51 @@ def from_files(files: list[Path], prefix: str, seed: int | None = None) -> list[
     Raises:
         HoldfastError: if the files have different samples or kinds of predictions, or no shift in common.
     """
-    sets = [load(file) for file in files]
+    return combined(list(map(str, files)), list(map(load, files)), prefix, seed)
+
+
+def from_runs(folders: list[Path]) -> Iterator[Models]:
+    """The runs below the folders that stored their predictions, those on the same images together.
+
+    They have their own estimates from confidences.
+    """
+    stored: dict[tuple[str, bytes, bytes], list[tuple[Run, dict[str, Predictions]]]] = {}
+    for run in collect(*folders):
+        if (run.folder / OUTPUTS).exists():
+            with np.load(run.folder / OUTPUTS) as arrays:
+                labels, val_labels = arrays["labels"], arrays["val_labels"]
+                sets = {
+                    VALIDATION: in_order(arrays["val_classes"], val_labels),
+                    "": in_order(arrays["classes"], labels),
+                }
+            images = run.stream_id, labels.tobytes(), val_labels.tobytes()
+            stored.setdefault(images, []).append((run, sets))
+    for same in stored.values():
+        if len(same) > 1:
+            runs = [run for run, _ in same]
+            names = [str(run.folder) for run in runs]
+            (models,) = combined(names, [s for _, s in same], runs[0].stream, runs[0].seed)
+            known = [name for name in CONFIDENCE if all(name in run.summary for run in runs)]
+            confidence = {name: np.array([run.summary[name] for run in runs]) for name in known}
+            yield models._replace(confidence=confidence)
+
+
+def in_order(classes: Array, labels: Array) -> Predictions:
+    """Predictions whose samples are identified by their position."""
+    return Predictions(np.arange(len(classes)), classes, labels, {})
+
+
+def combined(
+    names: list[str], sets: Sequence[dict[str, Predictions]], prefix: str, seed: int | None
+) -> list[Models]:
+    """Models with their predictions by dataset, once per shift and measure."""
     shifts = [name for name in sets[0] if all(name in of_one for of_one in sets)]
     if len(sets) < 2 or len(shifts) < 2:
         raise HoldfastError(
-            f"{files[0]}: fewer than two models share '{VALIDATION}' and a shift. Pass predictions of at "
+            f"{names[0]}: fewer than two models share '{VALIDATION}' and a shift. Pass predictions of at "
             "least two such models."
         )
-    common = {name: aligned(files, [of_one[name] for of_one in sets], name) for name in shifts}
+    common = {shift: aligned(names, [of_one[shift] for of_one in sets], shift) for shift in shifts}
     inside = common.pop(VALIDATION)
     answers = inside[0].classes.ndim == 2
     found = []
@@ -127,7 +168,7 @@ def from_files(files: list[Path], prefix: str, seed: int | None = None) -> list[
             models = Models(
                 stream=f"{prefix} {shift}".strip(),
                 seed=seed,
-                names=list(map(str, files)),
+                names=names,
                 classes=np.stack([p.classes for p in outside]),
                 labels=outside[0].labels,
                 val_classes=np.stack([p.classes for p in inside]),
@@ -141,18 +182,17 @@ def from_files(files: list[Path], prefix: str, seed: int | None = None) -> list[
     return found
 
 
-def aligned(files: list[Path], several: list[Predictions], shift: str) -> list[Predictions]:
-    """The predictions of each model on one shift, with the samples in the same order."""
+def aligned(names: list[str], several: list[Predictions], shift: str) -> list[Predictions]:
+    """The predictions of each model on one shift, if they are of the same samples."""
     first = several[0]
-    ids = np.sort(first.ids)
-    for file, other in zip(files, several, strict=True):
+    for name, other in zip(names, several, strict=True):
         same = other.classes.shape == first.classes.shape
-        if not same or not np.array_equal(np.sort(other.ids), ids):
+        if not same or not np.array_equal(other.ids, first.ids):
             raise HoldfastError(
-                f"{file} and {files[0]} have different samples or kinds of predictions for '{shift}'. "
+                f"{name} and {names[0]} have different samples or kinds of predictions for '{shift}'. "
                 "Predict the same samples, as classes or as answers."
             )
-    return [other.at(ids) for other in several]
+    return several
 
 
 def confidences(

@@ -16,6 +16,7 @@ import numpy as np
 
 from ... import HoldfastError
 from ...files import reason, whole_file
+from ...run_folder import ROWS
 
 Array = np.ndarray
 VALIDATION = "validation"
@@ -30,14 +31,6 @@ class Predictions(NamedTuple):
     labels: Array | None  # like the classes
     scores: dict[str, Array]  # [n] each
     projnorm: float | None = None
-
-    def at(self, ids: Array) -> "Predictions":
-        """The predictions for these ids, in their order; all of them must exist."""
-        order = np.argsort(self.ids)
-        place = order[np.searchsorted(self.ids, ids, sorter=order)]
-        labels = None if self.labels is None else self.labels[place]
-        scores = {name: score[place] for name, score in self.scores.items()}
-        return Predictions(ids, self.classes[place], labels, scores, self.projnorm)
 
 
 def save(file: Path, sets: dict[str, Predictions]) -> None:
@@ -54,7 +47,7 @@ def save(file: Path, sets: dict[str, Predictions]) -> None:
 
 
 def load(file: Path) -> dict[str, Predictions]:
-    """The predictions of one model, by dataset.
+    """The predictions of one model, by dataset and sorted by ids.
 
     Raises:
         HoldfastError: if the file is damaged, or lacks an array that every set needs.
@@ -101,24 +94,21 @@ def checked(file: Path, name: str, arrays: dict[str, Array]) -> Predictions:
             f"{file}: the arrays of '{name}' do not match ({shapes}). Pass unique ids [n], integer "
             "predictions [n] (classes) or [n,2] (first and last token), labels alike, scores [n]."
         )
-    norm = arrays.get("projnorm")
-    return Predictions(ids, classes, labels, scores, None if norm is None else float(norm))
+    order, norm = np.argsort(ids), arrays.get("projnorm")
+    return Predictions(
+        ids[order],
+        classes[order],
+        None if labels is None else labels[order],
+        {key: score[order] for key, score in scores.items()},
+        None if norm is None else float(norm),
+    )
 
 
 def prediction_files(folders: Iterable[Path]) -> dict[Path, list[Path]]:
-    """The files of predictions below the folders, grouped by folder; each folder is an ensemble."""
+    """The npz files below the folders but those of runs, by folder; each folder is an ensemble."""
     found: dict[Path, list[Path]] = defaultdict(list)
     for folder in folders:
         for file in [folder] if folder.is_file() else sorted(folder.rglob("*.npz")):
-            if is_predictions(file):
+            if not (file.parent / ROWS).exists():
                 found[file.parent].append(file)
     return dict(found)
-
-
-def is_predictions(file: Path) -> bool:
-    """Whether an npz file has predictions of this format rather than the outputs of a run."""
-    try:
-        with np.load(file, allow_pickle=False) as arrays:
-            return f"{VALIDATION}/predictions" in arrays.files
-    except Exception:  # a file may be damaged in any way
-        return False

@@ -46,7 +46,7 @@ def publish(folder: Path, form: str = "text", each_run: bool = False) -> None:
         print(line)
     if all(run.accuracy is None for run in runs):
         print(
-            f"no figure: the runs have no labels. `holdfast estimators warnings {folder}` shows the "
+            f"no figure: the runs have no labels. `holdfast report {folder} --html FILE` draws the "
             "estimates."
         )
         return

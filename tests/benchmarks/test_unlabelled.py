@@ -11,9 +11,9 @@ from PIL import Image
 
 from holdfast.benchmarks.cli import main
 from holdfast.callbacks import RunRecord, SoftmaxScore
-from holdfast.datamodules import Clean, ImageFolder, ImageSource
+from holdfast.datamodules import Clean, ImageFolder
 from holdfast.files import read_json
-from holdfast.methods import Source, Tent, TTAMethod
+from holdfast.methods import Source
 from holdfast.run_folder import read_rows
 
 
@@ -29,14 +29,10 @@ def unlabelled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str
     sources = {}
     for name, labels in (("none", {"new": -1}), ("some", {"new": -1, "3": 3})):
         sources[name] = ImageFolder(folder / "images", size=32, crop=None, labels=labels)
-        watched(Source("digits"), sources[name], folder / "runs" / name)
+        trainer = plain_trainer(callbacks=[RunRecord(folder / "runs" / name), SoftmaxScore()])
+        stream = Clean(sources[name], batch_size=8, num_workers=0)
+        trainer.test(Source("digits"), datamodule=stream, verbose=False)
     return folder / "runs", sources
-
-
-def watched(method: TTAMethod, source: ImageSource, folder: Path) -> None:
-    """A run with an estimator."""
-    trainer = plain_trainer(callbacks=[RunRecord(folder), SoftmaxScore()])
-    trainer.test(method, datamodule=Clean(source, batch_size=8, num_workers=0), verbose=False)
 
 
 def test_images_without_labels_are_watched(unlabelled: tuple[Path, dict]) -> None:
@@ -88,21 +84,11 @@ def test_report_and_status_without_labels(
 def test_estimators_say_that_labels_are_lacking(
     unlabelled: tuple[Path, dict], tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
-    """Not that there is no run of Source, where there is one."""
-    _, sources = unlabelled
-    for method in (Source("digits"), Tent("digits")):
-        watched(method, sources["none"], tmp_path / type(method).__name__)
-    capsys.readouterr()
-    assert main(["estimators", "warnings", str(tmp_path)]) == 0
-    shown = capsys.readouterr().out
-    assert "no labels" in shown
-    lines = [line.split() for line in shown.splitlines() if "SoftmaxScore" in line]
-    estimates = [row["SoftmaxScore"] for row in read_rows(tmp_path / "Tent")]
-    assert lines[1][:4] == [
-        *("Tent", "SoftmaxScore"),
-        *(f"{100 * np.mean(part):.1f}" for part in (estimates, estimates[-1:])),
-    ]
-    assert all(alarms == "-" for alarms in lines[0][4:])
-    assert main(["report", str(tmp_path)]) == 0
-    assert f"holdfast estimators warnings {tmp_path}" in (capsys.readouterr().out)
-    assert not (tmp_path / "accuracy.png").exists()
+    runs, _ = unlabelled
+    page = tmp_path / "page.html"
+    for command in (["estimators", "warnings", str(runs)], ["report", str(runs / "none")]):
+        main(command)
+        assert f"holdfast report {command[-1]} --html FILE" in "".join(capsys.readouterr())
+    assert main(["report", str(runs / "none"), "--html", str(page)]) == 0
+    assert "SoftmaxScore (" in page.read_text()
+    assert not (runs / "none" / "accuracy.png").exists()
