@@ -3,7 +3,7 @@
 import json
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from .. import HoldfastError
 from ..files import reason
@@ -20,30 +20,17 @@ ERRORS = {
 }
 
 
-class Imported(NamedTuple):
-    """A run of their code, as far as it is on samples of the dataset."""
+def imported(path: Path, dataset: Dataset) -> tuple[dict[str, Any], list[Record]]:
+    """The settings of a result file of CiteME's code, and its records of samples of the dataset.
 
-    settings: dict[str, Any]
-    records: list[Record]
-    verdicts: dict[str, bool]  # theirs, by sample
-    results: int  # number of results in the file
-    split: str | None  # theirs
-
-
-def imported(path: Path, dataset: Dataset) -> Imported:
-    """Read a result file of CiteME's code; raises `HoldfastError` if it is not one."""
+    Raises:
+        HoldfastError: if it is not such a file.
+    """
     known = {sample.id for sample in dataset.samples}
     try:
         content = json.loads(path.read_bytes())
-        theirs, results = content["metadata"], content["results"]
-        inside = [result for result in results if str(result["id"]) in known]
-        return Imported(
-            settings(theirs, dataset),
-            [record(result) for result in inside],
-            {str(result["id"]): bool(result.get("is_correct")) for result in inside},
-            len(results),
-            theirs.get("dataset_split"),
-        )
+        records = [record(result) for result in content["results"] if str(result["id"]) in known]
+        return settings(content["metadata"], dataset), records
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise HoldfastError(
             f"Cannot read {path} as a result file of CiteME's code ({reason(error)}). Pass its JSON with "

@@ -12,7 +12,6 @@ from .baselines import BASELINES
 from .data import MINI_CITE_CORPUS, SPLITS
 from .search import PROVIDERS
 
-PLACES = ("title", "title+abstract", "abstract", "excerpt")
 Options = argparse._ActionsContainer  # a parser, or a group of options
 
 
@@ -99,21 +98,19 @@ def run_options(parser: ArgumentParser) -> None:
     program.add_argument("--demonstration", action="store_true", help=example)
     option(program, "--results", "hits per search", positive, 10)
     option(program, "--max-actions", "maximum actions per sample", positive, 15)
-    shown = "characters shown per read, or all (default: 12000; all with --prompt citeme)"
-    option(program, "--read-chars", shown, characters)
-    again = "send an unusable reply back up to N times (default: 1; 0 with --prompt citeme)"
-    option(program, "--repairs", again, natural, metavar="N")
+    shown = "characters shown per read (default: 12000; all with --prompt citeme)"
+    option(program, "--read-chars", shown, positive)
     search = parser.add_argument_group("search and reading")
     option(search, "--search", "search provider", default="local", choices=PROVIDERS)
     corpus_option(search)
-    option(search, "--field", 'field of study, such as "Computer Science"')
+    field = "field of study (default: Computer Science with --prompt citeme)"
+    option(search, "--field", field)
     option(search, "--s2-api", "URL of Semantic Scholar's Graph API or a mirror")
-    option(search, "--s2-per-second", "maximum searches, and PDF downloads, per second", float, 1.0)
 
 
 def score_options(parser: ArgumentParser) -> None:
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="result files")
-    data_options(parser, of_run=True)
+    data_of_run_option(parser)
     price_option(parser)
     json_option(parser)
 
@@ -123,13 +120,13 @@ def show_options(parser: ArgumentParser) -> None:
     parser.add_argument("sample", help="its id")
     option(parser, "--repeat", "number of the answer, from 0", natural, 0)
     parser.add_argument("--full", action="store_true", help="show all hits and complete texts")
-    data_options(parser, of_run=True)
+    data_of_run_option(parser)
 
 
 def compare_options(parser: ArgumentParser) -> None:
     parser.add_argument("a", type=Path, metavar="RUN_A", help="result file")
     parser.add_argument("b", type=Path, metavar="RUN_B", help="result file")
-    data_options(parser, of_run=True)
+    data_of_run_option(parser)
     parser.add_argument("--strict", action="store_true", help="use the strict matcher")
     json_option(parser)
 
@@ -139,17 +136,12 @@ def dense_options(parser: ArgumentParser) -> None:
     excerpts, papers = "ids and vectors of excerpts (.npz)", "ids, titles and vectors of papers"
     option(parser, "--excerpts", excerpts, Path, required=True)
     option(parser, "--papers", f"{papers} (.npz)", Path, required=True)
-    option(parser, "--fetch", "file of ids: first download stored vectors to --papers", Path)
     computed = "first compute --papers, of --corpus, and --excerpts with this model"
     option(parser, "--encoder", computed)
     option(parser, "--adapter", "adapter of --encoder, such as allenai/specter2")
-    query = "adapter for excerpts, such as allenai/specter2_adhoc_query (default: --adapter)"
-    option(parser, "--query-adapter", query)
-    option(parser, "--device", "device of --encoder, as in torch", default="cpu")
     corpus_option(parser)
-    place = "field in which an excerpt is embedded; `excerpt` embeds only its text"
-    option(parser, "--place", place, default="title", choices=PLACES)
-    option(parser, "--s2-api", "URL of Semantic Scholar's Graph API or a mirror")
+    place = "the fields of a paper in whose place an excerpt is embedded"
+    option(parser, "--place", place, default="title", choices=("title", "title+abstract"))
     json_option(parser)
 
 
@@ -160,10 +152,8 @@ def import_options(parser: ArgumentParser) -> None:
 
 
 def ambiguity_options(parser: ArgumentParser) -> None:
-    which = "one excerpt per line, or a CSV or TSV with the column excerpt"
+    which = "CSV or TSV with the column excerpt, in which TARGETCIT or [CITATION] is the citation"
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help=which)
-    mark = "the text that marks the citation (default: TARGETCIT or [CITATION])"
-    option(parser, "--target", mark)
     parser.add_argument("--list", action="store_true", help="print the ambiguous excerpts")
 
 
@@ -171,7 +161,7 @@ def filter_options(parser: ArgumentParser) -> None:
     files = "result files of --commands none"
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=files)
     out_option(parser, "the remaining samples, in CiteME's columns (.csv)")
-    data_options(parser, of_run=True)
+    data_of_run_option(parser)
 
 
 def people_options(parser: ArgumentParser) -> None:
@@ -190,15 +180,14 @@ def tag_options(parser: ArgumentParser) -> None:
 # ---- options of several commands ----
 
 
-def data_options(parser: ArgumentParser, split: str = "test", of_run: bool = False) -> None:
-    """Add the options of the data, by default mini-cite or the data of the run."""
-    data, part = ("the run's", "the run's") if of_run else ("mini-cite", split)
-    known = {} if of_run else {"data": data, "split": part}
-    which = f"CiteME's CSV or TSV, or mini-cite (default: {data})"
-    parser.add_argument("--data", help=which)
-    parser.add_argument("--split", choices=SPLITS, help=f"part of the data (default: {part})")
+def data_options(parser: ArgumentParser, split: str = "test") -> None:
+    option(parser, "--data", "CiteME's CSV or TSV, or mini-cite", default="mini-cite")
+    option(parser, "--split", "part of the data", default=split, choices=SPLITS)
     option(parser, "--limit", "use only the first N samples", positive, metavar="N")
-    parser.set_defaults(**known)
+
+
+def data_of_run_option(parser: ArgumentParser) -> None:
+    option(parser, "--data", "the CSV or TSV of the run", default="mini-cite")
 
 
 def out_option(parser: ArgumentParser, what: str) -> None:
@@ -245,8 +234,3 @@ def positive(text: str) -> int:
     if not natural(text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
     return int(text)
-
-
-def characters(text: str) -> int | str:
-    """A whole number above 0, or "all", for argparse."""
-    return text if text == "all" else positive(text)

@@ -31,10 +31,9 @@ class CiteMEAgent:
         commands: the agent's actions.
         demonstration: show the model a worked example.
         prompt_folder: prompts of CiteME's authors; by default Holdfast's own.
-        repairs: how often per turn an unusable reply is sent back (0 in the paper).
 
     Raises:
-        HoldfastError: if CiteME has no such setting, or a prompt cannot be read.
+        HoldfastError: if a prompt cannot be read.
     """
 
     def __init__(
@@ -42,12 +41,9 @@ class CiteMEAgent:
         lm: dspy.LM,
         commands: Commands = "search+read",
         demonstration: bool = False,
-        *,
         prompt_folder: Path | None = None,
-        repairs: int = 0,
     ) -> None:
         self.lm, self.commands, self.demonstration = lm, commands, demonstration
-        self.repairs = repairs
         self.prompt = prompts.prompt(commands, demonstration, prompt_folder)
 
     def __call__(self, episode: Episode) -> None:
@@ -87,20 +83,14 @@ class CiteMEAgent:
 
     def _ask(self, lm: dspy.LM, messages: Messages, episode: Episode) -> tuple[str, str]:
         """Request the next action and its argument; raises `Stop` if the reply has none."""
-        for repairs_left in range(self.repairs, -1, -1):
-            with asking(episode):
-                reply = complete(lm, messages)
-            messages.append({"role": "assistant", "content": reply})
-            try:
-                return parsed(reply, ACTIONS[self.commands])
-            except ValueError as error:
-                if not repairs_left:
-                    problem = explained(f"{error}, in: {reply[:300]}", episode)
-                    raise Stop("bad_format", problem) from None
-                episode.note("repair", problem=str(error))
-                again = "Reply again with one JSON object as described."
-                messages.append(user(f"This reply could not be used: {error}. {again}"))
-        raise AssertionError("unreachable")
+        with asking(episode):
+            reply = complete(lm, messages)
+        messages.append({"role": "assistant", "content": reply})
+        try:
+            return parsed(reply, ACTIONS[self.commands])
+        except ValueError as error:
+            problem = explained(f"{error}, in: {reply[:300]}", episode)
+            raise Stop("bad_format", problem) from None
 
     def describe(self) -> dict[str, Any]:
         """The model, its settings, and the hash of the prompt."""
@@ -110,7 +100,7 @@ class CiteMEAgent:
             "commands": self.commands,
             "demonstration": self.demonstration,
             "prompt": fingerprint([self.prompt.system, self.prompt.introduction, prompts.LAST]),
-            "repairs": self.repairs,
+            "repairs": 0,
             "format": "citeme",
             "prompts": "authors" if self.prompt.from_authors else "ours",
         }

@@ -69,12 +69,8 @@ def prompt(commands: Commands, demonstration: bool, folder: Path | None = None) 
     """The prompt for one of CiteME's six settings; `folder` contains the authors' files.
 
     Raises:
-        HoldfastError: if there is no such setting, or the folder lacks its file.
+        HoldfastError: if the folder lacks the setting's file.
     """
-    if (commands, demonstration) not in AUTHORS_FILES:
-        raise HoldfastError(
-            f"CiteME has no setting with --commands {commands}. Use --prompt dspy, or other --commands."
-        )
     if folder:
         system = from_file(folder / AUTHORS_FILES[commands, demonstration])
         if commands != "none":

@@ -2,7 +2,6 @@
 
 import json
 import sys
-import time
 from argparse import Namespace
 from dataclasses import asdict
 from pathlib import Path
@@ -10,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from .. import HoldfastError, printable
 from .baselines import BASELINES, baseline
-from .data import MINI_CITE_CORPUS, Dataset, load, new_file, write
-from .episode import Agent
+from .data import MINI_CITE_CORPUS, Dataset, load, new_file, read_table, write
+from .episode import READ_BUDGET, Agent
 from .records import Header, Key, Record, ResultFile, read, settings_of
 from .search import PROVIDERS
 from .search.provider import SearchProvider
@@ -19,13 +18,7 @@ from .search.provider import SearchProvider
 if TYPE_CHECKING:
     import dspy
 
-# The options whose defaults depend on --prompt, with these defaults.
-OURS: dict[str, Any] = {"read_chars": 12_000, "repairs": 1, "field": None}
-PROMPTS = {
-    "dspy": OURS,
-    "json": OURS,
-    "citeme": {"read_chars": "all", "repairs": 0, "field": "Computer Science"},
-}
+PROMPTS = ("dspy", "json", "citeme")
 
 
 # ---- runs ----
@@ -36,9 +29,10 @@ def run_agent(args: Namespace) -> int:
     from .limits import Allowance
     from .run import run
 
-    for name, value in PROMPTS[args.prompt].items():
-        if getattr(args, name) is None:
-            setattr(args, name, value)
+    if args.prompt == "citeme":
+        args.field = args.field or "Computer Science"
+    else:
+        args.read_chars = args.read_chars or READ_BUDGET
     dataset = dataset_in(args)
     agent, provider = agent_and_provider(args)
     limits = {"usd": args.sample_usd, "tokens": args.sample_tokens}
@@ -53,23 +47,21 @@ def run_agent(args: Namespace) -> int:
             repeats=args.repeats,
             results=args.results,
             max_actions=args.max_actions,
-            read_budget=None if args.read_chars == "all" else args.read_chars,
+            read_budget=args.read_chars,
             sample_limits={name: limit for name, limit in limits.items() if limit is not None},
             run_limit=Allowance(args.max_usd, args.max_run_tokens, args.usd_per_million),
             prices=args.usd_per_million,
             progress=print_progress,
         )
     except KeyboardInterrupt:
-        there = len(read(args.out)[1]) if args.out.exists() else 0
-        stopped = f"Stopped with {there} samples in {args.out}"
-        print(f"\n{stopped}; rerun the same command for the others.", file=sys.stderr)
+        print("\nStopped. Rerun the same command to continue.", file=sys.stderr)
         return 130
     print(", ".join(f"{status} {count}" for status, count in sorted(counts.items())))
     if set(counts) == {"bad_format"}:
         print(
             f"The model does not follow --prompt {args.prompt}: no reply was usable. Try another --prompt, "
-            "more --repairs, more --max-tokens if replies were cut off, or a larger model. `holdfast cite "
-            f"show {args.out} SAMPLE` shows its replies."
+            "more --max-tokens if replies were cut off, or a larger model. `holdfast cite show "
+            f"{args.out} SAMPLE` shows its replies."
         )
     if unanswered := counts.get("provider_error", 0) + counts.get("crash", 0):
         print(f"{unanswered} samples ended in errors; rerun the same command to repeat them.")
@@ -92,12 +84,10 @@ def agent_and_provider(args: Namespace) -> tuple[Agent, SearchProvider]:
     if args.prompt == "citeme":
         from .citeme import CiteMEAgent
 
-        form = {"prompt_folder": args.prompts, "repairs": args.repairs}
-        return CiteMEAgent(lm, args.commands, args.demonstration, **form), provider
+        return CiteMEAgent(lm, args.commands, args.demonstration, args.prompts), provider
     from .program import CiteAgent
 
-    form = {"form": args.prompt, "repairs": args.repairs}
-    return CiteAgent(lm, args.commands, args.demonstration, **form), provider
+    return CiteAgent(lm, args.commands, args.demonstration, args.prompt), provider
 
 
 def language_model(args: Namespace) -> "dspy.LM":
@@ -109,9 +99,15 @@ def language_model(args: Namespace) -> "dspy.LM":
         )
     from .lm import language_model
 
-    names = ("api_base", "temperature", "max_tokens", "tries", "cache")
-    options = {name: getattr(args, name) for name in names}
-    return language_model(args.model, timeout=args.lm_timeout, **options)
+    return language_model(
+        args.model,
+        api_base=args.api_base,
+        temperature=args.temperature,
+        max_tokens=args.max_tokens,
+        timeout=args.lm_timeout,
+        tries=args.tries,
+        cache=args.cache,
+    )
 
 
 def print_progress(number: int, total: int, record: Record) -> None:
@@ -125,31 +121,23 @@ def print_progress(number: int, total: int, record: Record) -> None:
 def demo(args: Namespace) -> None:
     """Run every agent without a language model on mini-cite, offline."""
     from .run import run
-    from .score import compare, score
+    from .score import score
     from .summary import table
 
-    start = time.monotonic()
     dataset = load("mini-cite").select("test")
     print(
         f"{dataset.describe()}\nmini-cite is a small dataset of Holdfast: its scores are not CiteME "
         "scores. Without a language\nmodel or network, agents search a file of papers by BM25, TF-IDF or "
         "at random.\n"
     )
-    scores, records = {}, {}
+    scores = {}
     for name in BASELINES:
         path = args.out / f"{name}.jsonl"
         path.unlink(missing_ok=True)
         run(dataset, *baseline(name, str(MINI_CITE_CORPUS)), path)
-        records[name] = read(path)[1]
-        scores[name] = score(records[name], dataset)
+        scores[name] = score(read(path)[1], dataset)
     print(table(scores))
-    paired = compare(records["rules"], records["bm25"], dataset)
-    print(
-        f"\nrules against bm25, paired: {paired['only_a']} right only by the first, "
-        f"{paired['only_b']} only by the second, exact McNemar p = {paired['p']:.3f}\n"
-    )
-    print(f"Wrote the result files to {args.out}; {time.monotonic() - start:.1f} s in all.")
-    print(f"Next: holdfast cite score {args.out / 'rules.jsonl'}")
+    print(f"\nNext: holdfast cite score {args.out / 'rules.jsonl'}")
 
 
 # ---- results ----
@@ -207,23 +195,18 @@ def show_sample(args: Namespace) -> None:
 def import_results(args: Namespace) -> None:
     """Convert results of CiteME's code to a run, judged anew."""
     from .authors_logs import imported
-    from .score import judge
 
     dataset = dataset_in(args)
-    found = imported(args.results, dataset)
-    if not found.records:
+    settings, records = imported(args.results, dataset)
+    if not records:
         raise HoldfastError(
             f"{args.results} has no sample of {dataset.name}, {dataset.split}. Pass its --data."
         )
-    write_run(args.out, found.settings, found.records)
+    write_run(args.out, settings, records)
     say(
-        f"{len(found.records)} of {found.results} results are samples of {dataset.describe()}; the file is "
-        f"for the split {found.split!r}; wrote {args.out}"
+        f"{len(records)} results are samples of {dataset.describe()}; the file is for the split "
+        f"{settings['agent']['their_split']!r}; wrote {args.out}"
     )
-    samples = {s.id: s for s in dataset.samples}
-    ours = {r.sample: judge(r, samples[r.sample])["official"] for r in found.records}
-    if differing := [name for name, right in ours.items() if right != found.verdicts[name]]:
-        say(f"verdicts that differ from the file's: {', '.join(differing)}")
     print(f"Next: holdfast cite score {args.out}")
 
 
@@ -236,22 +219,9 @@ def evaluate_dense(args: Namespace) -> None:
         from .search.local import LocalSearch
 
         papers = list(LocalSearch(args.corpus).papers.values())
-        encoder = dense.Specter(args.encoder, args.adapter, args.device)
+        encoder = dense.Specter(args.encoder, args.adapter)
         dense.save_embeddings(args.papers, dense.embed_papers(encoder, papers))
-        if args.query_adapter:
-            encoder = dense.Specter(args.encoder, args.query_adapter, args.device)
         dense.save_embeddings(args.excerpts, dense.embed_excerpts(encoder, dataset, args.place))
-    if args.fetch:
-        from .search.semantic_scholar import API, SemanticScholar
-
-        if not args.fetch.is_file():
-            raise HoldfastError(
-                f"There is no file {args.fetch}. Pass one with a paper id per line."
-            )
-        ids = args.fetch.read_text(encoding="utf-8").split()
-        stored = SemanticScholar(args.s2_api or API).embeddings(ids)
-        dense.save_embeddings(args.papers, stored)
-        print(f"{len(stored['ids'])} of {len(ids)} papers have a stored embedding")
     figures = dense.retrieve(
         dataset,
         dense.load_embeddings(args.excerpts, ("ids", "vectors")),
@@ -275,20 +245,16 @@ def evaluate_dense(args: Namespace) -> None:
 
 def find_ambiguous(args: Namespace) -> None:
     """Estimate how many excerpts cite several papers (a lower bound), beside CiteME's table 6."""
-    from .ambiguity import excerpts, is_ambiguous
     from .citeme_tables import published
+    from .curation import is_ambiguous
     from .score import proportion
 
     for path in args.files:
-        judged = [(text, is_ambiguous(text, mark or args.target)) for text, mark in excerpts(path)]
-        found = [text for text, ambiguous in judged if ambiguous]
-        unmarked = sum(ambiguous is None for _, ambiguous in judged)
-        if unmarked == len(judged):
-            raise HoldfastError(
-                f"{path} has no excerpt that marks its target. Name the mark with --target, or add a "
-                "column target."
-            )
-        rate = proportion(len(found), len(judged) - unmarked)
+        excerpts = [row["excerpt"] for row in read_table(path, ["excerpt"], "excerpts")]
+        verdicts = [is_ambiguous(text) for text in excerpts]
+        found = [text for text, verdict in zip(excerpts, verdicts, strict=True) if verdict]
+        unmarked = verdicts.count(None)
+        rate = proportion(len(found), len(excerpts) - unmarked)
         say(f"{path.name}: {rate}; {unmarked} without a mark of the target excluded")
         for text in found if args.list else ():
             say(f"  {' '.join(text.split())}")
@@ -377,24 +343,16 @@ def dataset_in(args: Namespace) -> Dataset:
 
 
 def opened(args: Namespace, path: Path) -> tuple[Header, dict[Key, Record], Dataset]:
-    """A run's header, records and data; needs --data unless the data is mini-cite.
-
-    Raises:
-        HoldfastError: if the data is not found, or differs from the run's.
-    """
+    """A run's header, records and data; raises `HoldfastError` if --data is not the run's."""
     header, records = read(path)
     named = header.dataset
-    if args.data is None and named.name != "mini-cite":
-        raise HoldfastError(f"{path} is a run on {named.name}. Pass that file with --data.")
-    split = args.split or named.split
-    limit = args.limit or (header.n if split == named.split else None)
-    dataset = load(args.data or "mini-cite").select(split, limit)
+    dataset = load(args.data)
     if dataset.sha256 != named.sha256:
         raise HoldfastError(
-            f"{path} was made with another version of the data (sha256 {named.sha256[:12]}). "
-            "Pass that file with --data."
+            f"{path} is a run on {named.name} (sha256 {named.sha256[:12]}), not on {args.data}. Pass that "
+            "file with --data."
         )
-    return header, records, dataset
+    return header, records, dataset.select(named.split, header.n)
 
 
 def write_run(path: Path, settings: dict[str, Any], records: list[Record]) -> None:

@@ -1,6 +1,7 @@
 """CiteME's analyses of a dataset, for `holdfast cite curate`.
 
-Samples that models answer from memory (section 2), answers of people (section 2), and topics (appendix D).
+Samples that models answer from memory (section 2), answers of people (section 2), excerpts that cite
+several papers at once, so that no single paper is the answer (table 6), and topics (appendix D).
 """
 
 import re
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import HoldfastError
-from .data import Dataset, Sample, read_table
+from .data import MARKER, Dataset, Sample, read_table
 from .matching import official_match
 from .records import RETRIED, Action, Record
 from .score import Records, judged, proportion
@@ -100,6 +101,53 @@ def agreement(rows: Sequence[dict[str, str]], samples: Iterable[Sample]) -> dict
         "same_verdict": proportion(verdict, pairs),
         "at_least_one_right": proportion(either, pairs),
     }
+
+
+# ---- ambiguous excerpts ----
+
+TARGETS = ("TARGETCIT", MARKER)
+# Another citation: a masked one, a LaTeX command, numbers in brackets, a name and a year. The paper prints
+# no regular expression; this one is Holdfast's.
+NO_NAME = r"(?!(?:In|Since|By|From|Until|Before|After|During)\b)"
+AUTHOR = NO_NAME + r"[A-Z][^\s\d,;()\[\]]+"
+NAME = rf"{AUTHOR}(?:\s+(?:et\s+al\.?|(?:and|&)\s+{AUTHOR}))?"
+NUMBERS = r"\[\d+(?:\s*[,–-]\s*\d+)*\]"
+OTHER = rf"(?:OTHERCIT|\\cite[a-z]*\*?\{{[^}}]*\}}|{NUMBERS}|{NAME},?\s+\(?(?:19|20)\d\d[a-z]?)"
+# Text allowed between citations of one group, including the letter of a year ("TARGETCIT a").
+LINK = r"(?:\s+[a-z]\b(?!\s+\w))?[\s,;&(\[\])]*(?:\band\b)?[\s,;&(\[]*"
+BEFORE = re.compile(OTHER + r"[\s,;&)\]]*(?:\band\b)?[\s,;&(\[]*$")
+AFTER = re.compile(LINK + OTHER)
+KEYS = re.compile(r"\\cite[a-z]*\*?(?:\[[^\]]*\])*\{([^}]*)$")
+
+
+def is_ambiguous(excerpt: str) -> bool | None:
+    r"""Whether the target is cited together with other papers.
+
+    Only citations in one group are detected, such as `\cite{a, TARGETCIT}`, `[OTHERCIT, TARGETCIT]`,
+    `(Lee 1998; TARGETCIT)` or `TARGETCIT OTHERCIT`, so the share of such excerpts is a lower bound. None
+    if the excerpt does not mark its target.
+    """
+    marks = [mark for mark in TARGETS if mark in excerpt]
+    if not marks:
+        return None
+    before, _, after = excerpt.partition(marks[0])
+    if keys := KEYS.search(before):  # within the braces of a LaTeX command
+        return "," in keys[1] or "," in after.partition("}")[0]
+    if BEFORE.search(before) or AFTER.match(after):
+        return True
+    group = bracketed(before, after)
+    return bool(re.search(OTHER, group)) or bool(re.search(r"(?:^|,)\s*\d+\s*(?:,|$)", group))
+
+
+def bracketed(before: str, after: str) -> str:
+    """The rest of the bracket around the target; "" if it is not in brackets."""
+    opened = max(before.rfind("("), before.rfind("["))
+    if opened < 0 or re.search(r"[)\]]", before[opened:]):
+        return ""
+    closed = re.search(r"[()\[\]]|\.\s+[A-Z]", after)
+    if not closed or closed[0] not in ")]":
+        return before[opened + 1 :]
+    return before[opened + 1 :] + "," + after[: closed.start()]
 
 
 # ---- topics ----

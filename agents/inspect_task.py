@@ -30,7 +30,7 @@ from inspect_ai.util import LimitExceededError
 from .. import HoldfastError
 from .actions import ACTIONS, act, countdown
 from .data import Sample, load
-from .episode import MAX_ACTIONS, READ_BUDGET, Episode, Stop
+from .episode import Episode, Stop
 from .records import RETRIED, Record
 from .run import record_of
 from .score import judge
@@ -60,15 +60,11 @@ def citeme(
     split: str = "test",
     commands: str = "search+read",
     search: str = "local",
-    corpus: str | None = None,
-    field: str | None = None,
-    max_actions: int = MAX_ACTIONS,
-    read_chars: int | str = READ_BUDGET,
 ) -> Task:
-    """Find the paper behind a citation; `data` is CiteME's CSV or TSV, or mini-cite.
+    """Find the paper behind a citation; the arguments are options of `holdfast cite run`.
 
-    The other arguments are options of `holdfast cite run`; repeats, workers, and limits of cost, tokens and
-    time are Inspect's. Prompt and tool calls are Holdfast's, not those of CiteME's paper.
+    Repeats, workers, and limits of cost, tokens and time are Inspect's. Prompt and tool calls are
+    Holdfast's, not those of CiteME's paper.
     """
     dataset = load(data).select(split)
     samples = [
@@ -77,7 +73,7 @@ def citeme(
     ]
     return Task(
         dataset=MemoryDataset(samples, name=dataset.name),
-        solver=citeagent(commands, search, corpus, field, max_actions, read_chars),
+        solver=citeagent(commands, search),
         scorer=citeme_scorer(),
         config=GenerateConfig(temperature=TEMPERATURE),
         version=1,
@@ -118,15 +114,8 @@ def citeme_scorer() -> Scorer:
 
 
 @solver
-def citeagent(
-    commands: str = "search+read",
-    search: str = "local",
-    corpus: str | None = None,
-    field: str | None = None,
-    max_actions: int = MAX_ACTIONS,
-    read_chars: int | str = READ_BUDGET,
-) -> Solver:
-    """Run until a paper is selected or no action is left; the arguments are options of `cite run`.
+def citeagent(commands: str = "search+read", search: str = "local") -> Solver:
+    """Run until a paper is selected or no action is left.
 
     However a sample ends, its record is stored under `record`.
 
@@ -135,17 +124,10 @@ def citeagent(
     """
     if commands not in ACTIONS:
         raise HoldfastError(f"There are no commands {commands!r}. Use one of {', '.join(ACTIONS)}.")
-    given = {"corpus": corpus, "field": field}
-    provider = PROVIDERS[search](**{name: value for name, value in given.items() if value})
+    provider = PROVIDERS[search]()
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
-        episode = Episode(
-            sample_of(state.metadata),
-            provider,
-            max_actions=max_actions,
-            read_budget=None if read_chars == "all" else int(read_chars),
-            repeat=state.epoch - 1,
-        )
+        episode = Episode(sample_of(state.metadata), provider, repeat=state.epoch - 1)
         started, clock = datetime.now(timezone.utc), time.monotonic()
         status, detail = "crash", ""
         try:

@@ -3,18 +3,17 @@
 Press et al., "CiteME", arXiv:2407.12861, section 3; prompts and demonstrations are Holdfast's.
 """
 
+import contextlib
 import json
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import dspy
 
-from .. import HoldfastError
 from .actions import ACTIONS, Commands, act, bare, countdown, demonstrations, quote, trajectory
 from .episode import Episode, Stop
 from .lm import REPLY_CHARS, asking, describe, explained, in_episode
 from .records import clean, fingerprint
 
-REPAIRS = 1  # maximum repairs of an unreadable reply per turn; CiteME has none
 Form = Literal["dspy", "json"]
 ParseError: type[Exception] = dspy.utils.exceptions.AdapterParseError
 ARGUMENTS = {
@@ -67,17 +66,13 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
     """The agent as a DSPy program; `commands` and `demonstration` span CiteME's six settings.
 
     Instructions are the same with and without demonstration. A reply that cannot be parsed, or a last
-    reply without a known id, is sent back up to `repairs` times per turn.
+    reply without a known id, is sent back once per turn (in CiteME never).
 
     Args:
         lm: the language model.
         commands: the agent's actions.
         demonstration: show the model a worked example.
-        repairs: how often per turn an unusable reply is sent back.
         form: the form of the model's replies, DSPy's fields or JSON.
-
-    Raises:
-        HoldfastError: if there are no such commands.
     """
 
     def __init__(
@@ -85,17 +80,10 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
         lm: dspy.LM,
         commands: Commands = "search+read",
         demonstration: bool = False,
-        *,
-        repairs: int = REPAIRS,
         form: Form = "dspy",
     ) -> None:
         super().__init__()
-        if commands not in get_args(Commands):
-            raise HoldfastError(
-                f"There are no commands {commands!r}. Use one of {', '.join(get_args(Commands))}."
-            )
-        self.lm, self.commands, self.demonstration = lm, commands, demonstration
-        self.repairs, self.form = repairs, form
+        self.lm, self.commands, self.demonstration, self.form = lm, commands, demonstration, form
         if commands == "none":
             self.guess = dspy.Predict(Guess)
             if demonstration:
@@ -109,13 +97,13 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
         """Run an episode until it has a selection; raises `Stop` if it ends without one."""
         lm = in_episode(self.lm, episode)
         with dspy.context(lm=lm, adapter=adapter(self.form), max_history_size=1):
-            (self._guess if self.commands == "none" else self._converse)(episode)
+            if self.commands == "none":
+                reply = self._ask(self.guess, episode, {"excerpt": episode.sample.excerpt})
+                episode.guess(reply["title"])
+            else:
+                self._converse(episode)
         assert episode.selection is not None
         return dspy.Prediction(title=episode.selection.title)
-
-    def _guess(self, episode: Episode) -> None:
-        reply = self._ask(self.guess, episode, {"excerpt": episode.sample.excerpt})
-        episode.guess(reply["title"])
 
     def _converse(self, episode: Episode) -> None:
         turns = list(trajectory(self.commands)) if self.demonstration else []
@@ -127,28 +115,31 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
                 "observation": f"{observation}\n{countdown(episode.actions_left)}",
             }
             given = {"history": dspy.History(messages=turns), **inputs}
-            reply = self._ask(self.last if is_last else self.step, episode, given)
+            reply = self._ask(self.last if is_last else self.step, episode, given, is_last)
             observation = act(episode, reply["action"], reply["argument"])
             if is_last and episode.selection is None:
                 raise Stop("unknown_id", observation)
             turns.append({**inputs, **reply})
 
-    def _ask(self, predict: Any, episode: Episode, inputs: dict[str, Any]) -> dict[str, str]:
-        """The parsed reply, sent back up to `repairs` times; raises `Stop` if it cannot be parsed."""
+    def _ask(
+        self, predict: Any, episode: Episode, inputs: dict[str, Any], is_last: bool = False
+    ) -> dict[str, str]:
+        """The parsed reply; an unusable one is sent back once. Raises `Stop` if none can be parsed."""
         names = predict.signature.output_fields
-        for repairs_left in range(self.repairs, -1, -1):
+        for is_repair in (False, True):
             try:
                 with asking(episode):
                     parsed = predict(**inputs)
             except ParseError as error:
+                if is_repair:
+                    raise self._stop(error, episode, is_last) from None
                 problem = unreadable(error)
-                if not repairs_left:
-                    raise self._stop(predict, episode, error) from None
             else:
                 reply = {name: clean(parsed[name], REPLY_CHARS) for name in names}
-                problem = self._unknown_id(predict, episode, reply)
-                if not problem or not repairs_left:
+                # No action can follow a last reply.
+                if not is_last or is_repair or bare(reply["argument"]) in episode.seen:
                     return reply
+                problem = f"no search returned a paper with the id {bare(reply['argument'])!r}"
             episode.note("repair", problem=problem)
             where = "observation" if "observation" in inputs else "excerpt"
             again = (
@@ -158,21 +149,12 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
             inputs = {**inputs, where: inputs[where] + again}
         raise AssertionError("unreachable")
 
-    def _unknown_id(self, predict: Any, episode: Episode, reply: dict[str, str]) -> str:
-        """The problem with the id in a last reply, which no action can follow; "" if there is none."""
-        if self.commands == "none" or predict is not self.last:
-            return ""
-        name = bare(reply["argument"])
-        return "" if name in episode.seen else f"no search returned a paper with the id {name!r}"
-
-    def _stop(self, predict: Any, episode: Episode, error: Any) -> Stop:
+    def _stop(self, error: Any, episode: Episode, is_last: bool) -> Stop:
         """The end of a sample whose reply cannot be parsed, or has another last action than select."""
-        if self.commands != "none" and predict is self.last:
-            try:
+        if is_last:
+            with contextlib.suppress(ParseError):
                 dspy.settings.adapter.parse(self.step.signature, error.lm_response)
                 return Stop("action_limit", f"no selection within {episode.max_actions} actions")
-            except ParseError:
-                pass
         return Stop("bad_format", explained(unreadable(error), episode))
 
     def describe(self) -> dict[str, Any]:
@@ -190,7 +172,7 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
             "demonstration": self.demonstration,
             "prompt": fingerprint(fixed),
             "dspy": dspy.__version__,
-            "repairs": self.repairs,
+            "repairs": 1,
             "format": self.form,
         }
 

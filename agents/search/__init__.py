@@ -20,7 +20,6 @@ def local(*, corpus: str | Path = MINI_CITE_CORPUS, **unused: Any) -> SearchProv
 def semantic_scholar(
     *,
     s2_api: str | None = None,
-    s2_per_second: float = 1.0,
     tries: int = 6,
     cache: Path | None = None,
     field: str | None = None,
@@ -35,9 +34,7 @@ def semantic_scholar(
             file=sys.stderr,
         )
     texts = (cache or Path.home() / ".cache" / "holdfast") / "papers"
-    return SemanticScholar(
-        s2_api or API, per_second=s2_per_second, tries=tries, cache=texts, field=field
-    )
+    return SemanticScholar(s2_api or API, tries=tries, cache=texts, field=field)
 
 
 # The name for --search, and a function that takes the options of `cite run` by name and ignores those that

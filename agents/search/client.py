@@ -57,7 +57,6 @@ class Client:
         self._timeout, self._limiter = timeout, RateLimiter(per_second)
         retry = Retry(
             tries - 1,
-            allowed_methods=None,
             redirect=5,
             status_forcelist=TRANSIENT,
             backoff_factor=backoff / 2,
@@ -70,7 +69,7 @@ class Client:
         for scheme in ("http://", "https://"):
             self._session.mount(scheme, HTTPAdapter(max_retries=retry))
 
-    def json(self, method: str, url: str, params: Mapping[str, Any], body: Any = None) -> Any:
+    def json(self, url: str, params: Mapping[str, Any]) -> Any:
         """The decoded JSON answer; a redirection, which would carry an API key away, is an error.
 
         Raises:
@@ -78,9 +77,9 @@ class Client:
             HoldfastError: if the API key was refused.
         """
         self._limiter.wait()
-        options: dict[str, Any] = {"params": params, "json": body, "timeout": self._timeout}
+        options: dict[str, Any] = {"params": params, "timeout": self._timeout}
         try:
-            response = self._session.request(method, url, allow_redirects=False, **options)
+            response = self._session.get(url, allow_redirects=False, **options)
         except requests.RequestException as error:
             raise ProviderError(f"{url}: no answer ({type(error).__name__})") from None
         if response.status_code in (401, 403):

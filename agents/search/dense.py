@@ -2,12 +2,12 @@
 
 CiteME scores only the nearest neighbour (recall@1; 0 % for SPECTER and SPECTER2 over 218 million
 papers). Vectors are in `.npz` files with `ids` [n], `vectors` [n, d] and, for papers, `titles` [n];
-they are fetched from Semantic Scholar's batch endpoint, or computed by transformers. CiteME embeds an
-excerpt as a title, or as title and abstract (section 4); the encoder was trained on neither.
+transformers computes them. CiteME embeds an excerpt as a title, or as title and abstract (section 4); the
+encoder was trained on neither.
 
 SPECTER: Cohan et al., ACL 2020 (allenai/specter); SPECTER2: Singh et al., "SciRepEval", EMNLP 2023
-(allenai/specter2_base, with the adapter allenai/specter2 for papers, allenai/specter2_adhoc_query for
-short queries). Both embed title and abstract, joined by [SEP] and truncated to 512 tokens, by [CLS].
+(allenai/specter2_base, with the adapter allenai/specter2). Both embed title and abstract, joined by [SEP]
+and truncated to 512 tokens, by [CLS].
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ from .provider import Paper
 TOKENS = 512
 BATCH = 16  # entries that are embedded at once
 RANKS = (1, 5, 10, 50, 100)
-Entry = tuple[str, str | None]  # title, abstract (None: the title is the whole text)
+Entry = tuple[str, str]  # title and abstract
 Encoder = Callable[[Sequence[Entry]], NDArray[np.float32]]
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -63,13 +63,10 @@ def embed_papers(encoder: Encoder, papers: Sequence[Paper]) -> Arrays:
 
 
 def embed_excerpts(encoder: Encoder, dataset: Dataset, place: str) -> Arrays:
-    """`ids` and `vectors` [n, d] of excerpts, each as a title, an abstract, both, or plain text."""
-    entries: list[Entry] = []
-    for sample in dataset.samples:
-        title = sample.excerpt if place != "abstract" else ""
-        abstract = sample.excerpt if "abstract" in place else ""
-        entries.append((title, None if place == "excerpt" else abstract))
-    return {"ids": np.array([sample.id for sample in dataset.samples]), "vectors": encoder(entries)}
+    """`ids` and `vectors` [n, d] of excerpts, each as a "title" or as "title+abstract"."""
+    samples = dataset.samples
+    entries = [(s.excerpt, s.excerpt if place == "title+abstract" else "") for s in samples]
+    return {"ids": np.array([s.id for s in samples]), "vectors": encoder(entries)}
 
 
 class Specter:
@@ -78,14 +75,13 @@ class Specter:
     Args:
         name: a folder, or a name on the Hugging Face hub, from which it is downloaded once.
         adapter: folder or name of an adapter.
-        device: device as in torch.
 
     Raises:
         HoldfastError: if transformers (or adapters, for an `adapter`) is not installed, or the model cannot
             be loaded.
     """
 
-    def __init__(self, name: str, adapter: str | None = None, device: str = "cpu") -> None:
+    def __init__(self, name: str, adapter: str | None = None) -> None:
         try:
             from transformers import AutoModel, AutoTokenizer
 
@@ -106,12 +102,12 @@ class Specter:
                 f"Cannot load {adapter or name} as an encoder ({str(error).splitlines()[0]}). Pass a "
                 "folder with a model and its tokenizer, or a name on the Hugging Face hub."
             ) from None
-        self._model = model.requires_grad_(False).eval().to(device)
+        self._model = model.requires_grad_(False).eval()
 
     def __call__(self, entries: Sequence[Entry]) -> NDArray[np.float32]:
         """Embeddings [n, d] of the entries, computed in batches of similar length."""
         between = self._tokenizer.sep_token
-        texts = [t if a is None else f"{t}{between}{a}" for t, a in entries]
+        texts = [f"{title}{between}{abstract}" for title, abstract in entries]
         order = np.argsort([len(text) for text in texts], kind="stable")
         most = min(TOKENS, getattr(self._model.config, "max_position_embeddings", TOKENS))
         found: dict[int, NDArray[np.float32]] = {}
@@ -124,16 +120,14 @@ class Specter:
                 max_length=most,
                 return_tensors="pt",
                 return_token_type_ids=False,
-            ).to(self._model.device)
+            )
             states = self._model(**inputs).last_hidden_state
-            found.update(zip(chosen, states[:, 0].float().cpu().numpy(), strict=True))
+            found.update(zip(chosen, states[:, 0].float().numpy(), strict=True))
         return np.stack([found[k] for k in range(len(texts))])
 
 
-def retrieve(
-    dataset: Dataset, excerpts: Arrays, papers: Arrays, ranks: Sequence[int] = RANKS
-) -> dict[str, Any]:
-    """Rank all papers by cosine for every excerpt; return recall at `ranks` and MRR, in [0, 1].
+def retrieve(dataset: Dataset, excerpts: Arrays, papers: Arrays) -> dict[str, Any]:
+    """Rank all papers by cosine for every excerpt; return recall at `RANKS` and MRR, in [0, 1].
 
     A sample whose target is not among the papers counts as not found.
 
@@ -141,7 +135,6 @@ def retrieve(
         dataset: the samples.
         excerpts: `ids` [n] and `vectors` [n, d].
         papers: `titles` [m] and `vectors` [m, d].
-        ranks: the ranks at which recall is computed.
 
     Raises:
         HoldfastError: if an excerpt has no vector, or the widths differ.
@@ -163,7 +156,7 @@ def retrieve(
             scores = index @ asked[row[sample.id]]
             found.append(1 + int(np.sum(scores > scores[targets].max())))
     n = len(dataset.samples)
-    recall = {k: proportion(sum(r <= k for r in found), n) for k in ranks}
+    recall = {k: proportion(sum(r <= k for r in found), n) for k in RANKS}
     size = {"n": n, "papers": len(titles), "targets_among_papers": len(found)}
     return {**size, "recall": recall, "mrr": sum(1 / r for r in found) / n}
 

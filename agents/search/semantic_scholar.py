@@ -7,14 +7,11 @@ without a key a public rate limit, which is often exhausted.
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from ... import HoldfastError
 from ..data import new_file
 from .client import Client
 from .pdf import extract
@@ -27,7 +24,6 @@ PAGE = 20
 CITATION_POOL = 100  # CiteME sorts the 100 most relevant papers by citations
 MAX_QUERY = 300  # characters; longer queries are refused as too long a URL
 MAX_OFFSET = 1000  # the API's limit
-EMBEDDING = "specter_v2"
 
 
 class SemanticScholar:
@@ -87,11 +83,9 @@ class SemanticScholar:
             return
         offset: int | None = 0
         while offset is not None and offset < MAX_OFFSET:
-            answer = self._client.json(
-                "GET", f"{self.api}/paper/search", {**params, "offset": offset}
-            )
+            answer = self._client.json(f"{self.api}/paper/search", {**params, "offset": offset})
             if not isinstance(answer, dict) or ("data" not in answer and answer.get("total") != 0):
-                raise unexpected("paper/search", answer)
+                raise ProviderError(f"Semantic Scholar gave an unexpected answer: {answer!r:.200}")
             yield from filter(None, map(paper_of, answer.get("data") or []))
             following = answer.get("next")
             offset = following if isinstance(following, int) and following > offset else None
@@ -113,41 +107,9 @@ class SemanticScholar:
                 partial.write_text(json.dumps(entry), encoding="utf-8")
         return sections
 
-    def embeddings(self, ids: Sequence[str]) -> dict[str, Any]:
-        """`ids` [n], `titles` [n] and `vectors` [n, d] of papers with a stored embedding.
-
-        Raises:
-            HoldfastError: if none is stored.
-        """
-        found = {}
-        for start in range(0, len(ids), 500):
-            some = list(ids[start : start + 500])
-            fields = {"fields": f"title,embedding.{EMBEDDING}"}
-            answer = self._client.json("POST", f"{self.api}/paper/batch", fields, {"ids": some})
-            if not isinstance(answer, list) or len(answer) != len(some):
-                raise unexpected("paper/batch", answer)
-            for paper_id, entry in zip(some, answer, strict=True):
-                vector = ((entry or {}).get("embedding") or {}).get("vector")
-                if vector:
-                    found[paper_id] = (entry.get("title") or "", vector)
-        if not found:
-            raise HoldfastError(
-                "None of the ids has a stored embedding. Pass Semantic Scholar ids."
-            )
-        titles, vectors = zip(*found.values(), strict=True)
-        return {
-            "ids": np.array(list(found)),
-            "titles": np.array(titles),
-            "vectors": np.array(vectors, dtype=np.float32),
-        }
-
     def describe(self) -> dict[str, Any]:
         field = {"field": self.field} if self.field else {}
         return {"name": "semantic-scholar", "api": self.api, **field}
-
-
-def unexpected(what: str, answer: Any) -> ProviderError:
-    return ProviderError(f"Semantic Scholar's {what} gave an unexpected answer: {answer!r:.200}")
 
 
 def paper_of(entry: dict[str, Any] | None) -> Paper | None:

@@ -8,8 +8,8 @@ from cite_samples import row, write
 from servers import Reply, chat
 
 from holdfast import HoldfastError
-from holdfast.agents.ambiguity import is_ambiguous
 from holdfast.agents.cite import main
+from holdfast.agents.curation import is_ambiguous
 from holdfast.agents.data import load
 
 # In the ways of ACL-200, RefSeer, arXiv and LaTeX; sentences of ours.
@@ -52,28 +52,16 @@ def test_a_single_citation_is_not(excerpt):
 
 
 def test_ambiguity_of_files_is_counted_beside_table_6(tmp_path, capsys):
-    lines = tmp_path / "lines.txt"
-    lines.write_text("\n".join([*AMBIGUOUS[:3], *CLEAR[:2], "no mark at all"]))
-    rows = tmp_path / "rows.csv"
-    rows.write_text(
-        'target,excerpt\nkey7,"See \\cite{a, key7} there."\nkey7,See \\cite{key7} there.\n'
-    )
+    excerpts = [*AMBIGUOUS[:3], *CLEAR[:2], "no mark at all"]
+    rows = write(tmp_path / "rows.csv", [row(excerpt=text) for text in excerpts])
     table = write(tmp_path / "citeme.csv", [row(excerpt="See [CITATION] and [4].")])
-    assert main(["curate", "ambiguity", str(lines), str(rows), str(table), "--list"]) == 0
+    assert main(["curate", "ambiguity", str(rows), str(table), "--list"]) == 0
     out = capsys.readouterr().out
-    assert "lines.txt: 3/5 = 60.0 %" in out
+    assert "rows.csv: 3/5 = 60.0 %" in out
     assert "1 without a mark" in out
-    assert "rows.csv: 1/2 = 50.0 %" in out
     assert "citeme.csv: 1/1" in out
     assert AMBIGUOUS[0] in out
     assert "arXiv 54.96 %" in out
-    for content, said in [("none here", "--target"), (None, "x.txt")]:
-        path = tmp_path / "x.txt"
-        path.unlink(missing_ok=True)
-        if content:
-            path.write_text(content)
-        with pytest.raises(HoldfastError, match=said):
-            main(["curate", "ambiguity", str(path)])
 
 
 def test_what_a_model_knows_by_heart_is_left_out(tmp_path, capsys):

@@ -1,15 +1,13 @@
 """CiteME as a task of Inspect, by the real package and its mock model."""
 
 import re
-import subprocess
-import sys
+from importlib.metadata import entry_points
 
 import pytest
 
 inspect_ai = pytest.importorskip("inspect_ai")
 
 from inspect_ai import eval as evaluate  # noqa: E402
-from inspect_ai.log import read_eval_log  # noqa: E402
 from inspect_ai.model import ModelOutput, ModelUsage, get_model  # noqa: E402
 from inspect_ai.solver import generate  # noqa: E402
 
@@ -105,9 +103,9 @@ def test_a_model_is_told_what_it_may_do_and_stopped_where_it_may_not(tmp_path):
     def reply(number, messages, tools):
         return behaviours[turn[messages[1].text]](number, messages, tools)
 
-    log = task_run(tmp_path, reply, citeme(max_actions=3, commands="search"), limit=5)
+    log = task_run(tmp_path, reply, citeme(commands="search"), limit=5)
     assert [s.store["record"]["status"] for s in log.samples] == list(behaviours)
-    assert offered == [["search_relevance", "search_citation_count", "select"]] * 2 + [["select"]]
+    assert offered == [["search_relevance", "search_citation_count", "select"]] * 14 + [["select"]]
     assert [m.text for m in log.samples[0].messages if "Actions left: 2" in m.text]
     assert "no-such-id" in seen[1]
 
@@ -143,11 +141,10 @@ def test_a_service_that_does_not_answer_is_an_error_and_no_wrong_answer(tmp_path
 
 def test_inspect_finds_the_task_by_its_name(tmp_path):
     """By the entry point of the installed package: the command of docs/guides/citeme.md."""
-    line = "inspect_ai eval holdfast/citeme --model mockllm/model -T commands=search --limit 1"
-    command = [sys.executable, "-m", *f"{line} --display none --log-dir .".split()]
-    subprocess.run(command, cwd=tmp_path, timeout=300, check=True)
-    (path,) = tmp_path.glob("*.eval")
-    log = read_eval_log(str(path))
+    (entry,) = entry_points(group="inspect_ai", name="holdfast")
+    assert entry.load().citeme is citeme
+    arguments = {"task_args": {"commands": "search"}, "limit": 1}
+    log = task_run(tmp_path, searcher, "holdfast/citeme", **arguments)
     assert log.eval.task_registry_name == "holdfast/citeme"
     assert log.eval.task_args["commands"] == "search"
 

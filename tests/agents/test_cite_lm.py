@@ -156,5 +156,5 @@ def test_servers_of_ones_own_are_sent_max_tokens_and_reasoning_models_are_not():
 
 def test_a_reply_that_was_cut_off_says_so():
     with chat(lambda messages: completion("[[ ## reason ## ]]\nIt goes on and", "length")) as base:
-        record = sample_run(model_at(base), repairs=0)
+        record = sample_run(model_at(base))
     assert record.detail.startswith("the reply was cut off (see --max-tokens): its fields")

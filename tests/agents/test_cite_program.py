@@ -1,7 +1,6 @@
 """The agent as a DSPy program, in DSPy's fields and in JSON, against a chat server."""
 
 import json
-from functools import partial
 
 import pytest
 from conversations import MINI, SAMPLE, SEARCH, converse
@@ -29,9 +28,7 @@ FORMS = pytest.mark.parametrize("form", SAY)
 
 def scripted(replies, commands="search+read", demonstration=False, form="dspy", **options):
     """Run the agent on replies given in order; return its record and the prompts it sent."""
-    more = {"form": form, "repairs": options.pop("repairs", 1)}
-    agent = partial(CiteAgent, commands=commands, demonstration=demonstration, **more)
-    return converse(agent, replies, **options)
+    return converse(lambda lm: CiteAgent(lm, commands, demonstration, form), replies, **options)
 
 
 def actions(record):
@@ -85,14 +82,6 @@ def test_an_unusable_reply_is_sent_back_once_and_counted(form):
     for unusable in (["{not: json", "still not"], [say("fly", "away"), say("fly", "again")]):
         row = judge(scripted(unusable, form=form)[0], SAMPLE)
         assert (row["outcome"], row["sent_back"], row["repairs"]) == ("bad_format", 1, 0)
-
-
-def test_the_number_of_repairs_is_an_option():
-    replies = [FIND, "no", "no again", fields("select", "eata-2022")]
-    for repairs, status in [(0, "bad_format"), (1, "bad_format"), (2, "selected")]:
-        record, _ = scripted(replies, repairs=repairs)
-        assert record.status == status
-        assert judge(record, SAMPLE)["sent_back"] == repairs
 
 
 def test_unknown_id_is_refused_and_costs_an_action():
@@ -159,8 +148,6 @@ def test_ablations_offer_their_commands_only():
     record, prompts = scripted(replies, "search")
     assert judge(record, SAMPLE)["repairs"] == 1
     assert "read: the id" not in prompts[0][0]["content"]
-    with pytest.raises(HoldfastError, match="commands"):
-        CiteAgent(language_model("openai/gpt-4o"), "everything")
 
 
 @pytest.mark.parametrize(

@@ -25,14 +25,9 @@ FIND = say("search_relevance", "efficient adaptation without forgetting")
 TAKE = say("select", "eata-2022")
 
 
-def scripted(replies, commands="search+read", demonstration=False, repairs=0, **budget):
+def scripted(replies, commands="search+read"):
     """Run the agent on replies given in order; return its record and the prompts it sent."""
-    return converse(
-        lambda lm: CiteMEAgent(lm, commands, demonstration, repairs=repairs),
-        replies,
-        read_budget=None,
-        **budget,
-    )
+    return converse(lambda lm: CiteMEAgent(lm, commands), replies, read_budget=None)
 
 
 def test_a_conversation_in_json_reads_whole_papers_and_selects():
@@ -69,9 +64,6 @@ def test_a_reply_that_cannot_be_used_ends_the_sample(reply, said):
     record, sent = scripted([FIND, reply, TAKE])
     assert (record.status, len(sent)) == ("bad_format", 2)
     assert said in record.detail
-    repaired, sent = scripted([FIND, reply, TAKE], repairs=1)
-    assert (repaired.status, len(sent)) == ("selected", 3)
-    assert judge(repaired, SAMPLE)["repairs"] == 1
 
 
 def test_words_before_the_object_and_a_fence_around_it_are_dropped():

@@ -203,7 +203,7 @@ def test_interrupt_ends_at_once_and_says_how_to_go_on(tmp_path):
         _, errors = process.communicate(timeout=30)
         slow.set()
     assert process.returncode == 130
-    assert "Stopped with 5 samples" in errors
+    assert "Rerun the same command" in errors
     assert "Traceback" not in errors
 
 

@@ -162,7 +162,7 @@ def test_a_client_gives_up_after_its_tries(reply):
         return reply
 
     with serve(respond) as base, pytest.raises(ProviderError, match=r"no answer|status 503"):
-        Client(**QUICK).json("GET", base, {})
+        Client(**QUICK).json(base, {})
     assert len(calls) == 3
 
 
@@ -176,9 +176,9 @@ def test_a_refused_request_is_not_repeated_and_a_key_is_not_shown():
     with serve(respond) as base:
         asking = Client({"x-api-key": "s3cret"}, **QUICK)
         with pytest.raises(HoldfastError, match=r"refused the API key \(status 403\)"):
-            asking.json("GET", f"{base}/key", {})
+            asking.json(f"{base}/key", {})
         with pytest.raises(ProviderError, match="404"):
-            asking.json("GET", f"{base}/other", {})
+            asking.json(f"{base}/other", {})
     assert calls == ["/key", "/other"]
 
 
@@ -195,7 +195,7 @@ def test_no_key_follows_a_redirection():
             serve(lambda *request: moved) as base,
             pytest.raises(ProviderError, match=r"redirects to .*/elsewhere"),
         ):
-            Client({"x-api-key": "s3cret"}, **QUICK).json("GET", base, {})
+            Client({"x-api-key": "s3cret"}, **QUICK).json(base, {})
     assert heard == []
 
 
