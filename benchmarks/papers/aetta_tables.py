@@ -1,7 +1,6 @@
 """AETTA: Towards Estimating Accuracy for Test-Time Adaptation (Lee et al. 2024)."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,15 +8,13 @@ import pandas as pd
 
 from ...run_folder import CALIBRATION
 from ..results.batch_means import pairs_of
-from ..results.run_statistics import Values, above_zero, average, paired
+from ..results.run_statistics import Difference, Values, above_zero, average, paired
 from ..results.runs import Run, grouped
 from .accuracy_tables import SHARE, SHARES, WINDOWS, accuracy, along
 from .claims import Part, Parts, besides
-from .experiment import EMBEDDED, experiment
+from .experiment import experiment
 from .table import REST, Table, tidy
 
-TABLES = ["aetta/cifar10", "aetta/cifar100", "aetta/imagenet"]
-CONTINUAL = "Continual *"
 FAILING = ["TENT", "EATA"]
 ERROR = "mean absolute error, points"
 Runs = list[Run]
@@ -99,25 +96,12 @@ def gains(t: Table, x: str) -> Values[str]:
     return average(several)
 
 
-for number, setting, words in (
-    (1, "Fully *", "each corruption on its own"),
-    (2, CONTINUAL, "corruptions in sequence"),
-):
-    experiment(
-        f"aetta/T{number}",
-        "aetta/estimators",
-        full=TABLES,
-        setting=setting,
-        published=f"T{number}",
-        shows=f"errors of accuracy estimates without labels, {words}",
-    )(estimation_errors).says("least-error").below("AETTA", besides("AETTA"), besides(""), x="Avg")
+for name in ("aetta/T1", "aetta/T2"):
+    own = experiment(name)(estimation_errors)
+    own.says("least-error").below("AETTA", besides("AETTA"), besides(""), x="Avg")
 
 
-# The data set of the paper's figures.
-cifar100 = partial(experiment, suite="aetta/estimators", full="aetta/cifar100", setting=CONTINUAL)
-
-
-@cifar100("aetta/Fig2", method="TENT")
+@experiment("aetta/Fig2")
 def confidence_over_stream(runs: Runs) -> pd.DataFrame:
     """accuracy, confidence and predicted classes of TENT over the stream"""
     panels = {"accuracy": 100, "confidence": 100, "classes": 1, "entropy": 1}
@@ -131,56 +115,50 @@ def confidence_over_stream(runs: Runs) -> pd.DataFrame:
 
 confidence_over_stream.says("fails").falls(panel="accuracy")
 confidence_over_stream.says("sure").rises(panel="confidence")
-confidence_over_stream.says(
-    "skewed",
-    points=False,
-).peak("falls", panel="entropy")
+confidence_over_stream.says("skewed", points=False).peak("falls", panel="entropy")
 
 
 CALIBRATED = {"accuracy": "accuracy", "CPC": "confidence", "RCPC": "corrected"}
 
 
-@cifar100("aetta/Fig3")
+@experiment("aetta/Fig3")
 def dropout_confidence(runs: Runs) -> pd.DataFrame:
     """calibration of the mean prediction under dropout, plain and robust, for six methods"""
     rows: Rows = []
-    notes, failing, others = [], [], []
+    notes = []
+    intervals: dict[str, list[Difference | None]] = {"robust-nearer": [], "plain-alike": []}
     for method, same in by_method(runs).items():
-        sums = {}
+        errors: dict[str, Values[str]] = {"confidence": {}, "corrected": {}}
         for run in same:
-            if (path := run.folder / CALIBRATION.format("AETTA")).exists():
-                with np.load(path) as kept:
-                    sums[f"seed {run.seed}"] = pd.DataFrame(dict(kept))
-        for seed, own in sums.items():
+            if not (path := run.folder / CALIBRATION.format("AETTA")).exists():
+                continue
+            with np.load(path) as arrays:
+                own, seed = pd.DataFrame(dict(arrays)), f"seed {run.seed}"
             middles, known = 100 * (own.index + 0.5) / len(own), own[own["images"] > 0]
             for curve, name in CALIBRATED.items():
                 values = 100 * known[name] / known["images"]
                 rows += [(method, curve, round(middles[n], 6), seed, v) for n, v in values.items()]
-        # The expected calibration error: the mean over images of |mean - accuracy| of their bin.
-        plain, robust = (
-            {
-                seed: 100 * (own[name] - own["accuracy"]).abs().sum() / own["images"].sum()
-                for seed, own in sums.items()
-            }
-            for name in ("confidence", "corrected")
-        )
+            # The expected calibration error: the mean over images of |mean - accuracy| of their bin.
+            for name, found in errors.items():
+                gaps = (own[name] - own["accuracy"]).abs()
+                found[seed] = 100 * gaps.sum() / own["images"].sum()
+        plain, robust = errors.values()
         if plain:
             both = f"{np.mean([*plain.values()]):.1f}, {np.mean([*robust.values()]):.1f}"
             notes.append(f"{method}: calibration error of CPC and RCPC {both} points")
             if method in FAILING:
-                failing.append(paired(plain, robust))
+                intervals["robust-nearer"].append(paired(plain, robust))
             else:
-                others.append(paired(dict.fromkeys(plain, 10.0), plain))
+                intervals["plain-alike"].append(paired(dict.fromkeys(plain, 10.0), plain))
     unit, axis = "probability of being right, %", "confidence under dropout, %"
-    intervals = {"robust-nearer": failing, "plain-alike": others}
     return tidy(rows, unit=unit, axis=axis, notes=notes, intervals=intervals)
 
 
 dropout_confidence.says("robust-nearer").computed("robust-nearer")
-dropout_confidence.threshold("plain-alike").computed("plain-alike")
+dropout_confidence.says("plain-alike").computed("plain-alike")
 
 
-@cifar100("aetta/Fig4")
+@experiment("aetta/Fig4")
 def too_high(runs: Runs) -> pd.DataFrame:
     """by how much each estimator is above the accuracy, by method"""
 
@@ -195,7 +173,7 @@ too_high.says("softmax-high").positive("SoftmaxScore", x=FAILING)
 too_high.says("always-high").positive(["SrcValid", "GDE"], x="Avg")
 
 
-@cifar100("aetta/Fig5")
+@experiment("aetta/Fig5")
 def exponents(runs: Runs) -> pd.DataFrame:
     """AETTA's error with 5, 10 and 15 passes, and with exponents from 0 to 5"""
     passes = {f"N = {n}": {"passes": n} for n in (5, 10, 15)}
@@ -249,14 +227,14 @@ def recomputed(
     return points(runs, gap)
 
 
-exponents.threshold("passes").near(["N = 5", "N = 15"], "N = 10", x="Avg", within=1)
+exponents.says("passes").near(["N = 5", "N = 15"], "N = 10", x="Avg", within=1)
 exponents.says("weight-helps").below("alpha = 3", "alpha = 0", x="Avg")
-exponents.threshold("alpha-hardly-matters").near(
+exponents.says("alpha-hardly-matters").near(
     [f"alpha = {n}" for n in (1, 2, 4, 5)], "alpha = 3", x="Avg", within=3
 )
 
 
-@experiment("aetta/Fig6", "aetta/recovery", method="TENT", override=["", "DistShift", "AETTA"])
+@experiment("aetta/Fig6")
 def resets_over_stream(runs: Runs) -> pd.DataFrame:
     """TENT over the stream with AETTA's recovery and with DistShift: accuracy and number of resets"""
     schemes = ["", "DistShift", "AETTA"]
@@ -275,7 +253,7 @@ resets_over_stream.says("rarer", points=False).above("DistShift", "AETTA", "rese
 resets_over_stream.says("early").above("AETTA", "DistShift", "accuracy", slice(2))
 
 
-@experiment("aetta/T3", "aetta/recovery", published="T3")
+@experiment("aetta/T3")
 def recovery(runs: Runs) -> pd.DataFrame:
     """accuracy gained by recovery: six schemes of resetting or restoring"""
     variants = grouped(runs, lambda run: run.variant).items()
@@ -301,7 +279,7 @@ PASSES = 10
 A, FACTORS = 0.2, (1.5, 2.0, 4.0)  # factors of the over-confident class and of the others
 
 
-@experiment("aetta/Thm3", takes="scale")
+@experiment("aetta/Thm3")
 def theorems(scale: str) -> pd.DataFrame:
     """disagreement under dropout against the error, where the theorems' conditions hold"""
     rows = [
@@ -351,9 +329,9 @@ def drawn(probabilities: np.ndarray, random: np.random.Generator) -> np.ndarray:
     return below.sum(1).clip(max=probabilities.shape[1] - 1)
 
 
-theorems.threshold("theorem-3-1").near("disagreement", "error", x="calibrated", within=1)
+theorems.says("theorem-3-1").near("disagreement", "error", x="calibrated", within=1)
 theorems.says("overconfident").above("error", "disagreement", each=REST)
-theorems.threshold("theorem-3-2").near("theorem", "error", x=REST, within=1)
+theorems.says("theorem-3-2").near("theorem", "error", x=REST, within=1)
 
 
 @theorems.says("weight-nearer")
@@ -366,14 +344,10 @@ def nearer(t: Table) -> Parts:
 
 
 RESETS = {"": "no reset", "DistShift": "memories kept", "DistShift, all cleared": "all cleared"}
-resets = experiment(
-    "aetta/Resets",
-    "aetta/resets",
-    method=["EATA", "RoTTA", "SoTTA"],
-    override=[*RESETS],
-    shows="resets at each change of the corruption that keep memories, and that clear them",
-)(accuracy, curve="override", x="method", order=[*RESETS.values()], renamed=RESETS)
-resets.ours("memories").near("memories kept", "all cleared", within=1)
+resets = experiment("aetta/Resets")(
+    accuracy, curve="override", x="method", order=[*RESETS.values()], renamed=RESETS
+)
+resets.says("memories").near("memories kept", "all cleared", within=1)
 
 
 OF_BATCH = "AETTA, E_max of the batch"
@@ -384,7 +358,7 @@ CHOICES: dict[str, dict[str, Any]] = {
 }
 
 
-@cifar100("aetta/Why")
+@experiment("aetta/Why")
 def why(runs: Runs) -> pd.DataFrame:
     """AETTA's estimates with the largest entropy that a batch can have, from the log of Table 2"""
     rows = of_choices(runs, "error", CHOICES) + of_choices(runs, "too high by", CHOICES, True)
@@ -393,12 +367,12 @@ def why(runs: Runs) -> pd.DataFrame:
     return tidy(rows, unit="points")
 
 
-why.ours("too-low").positive("AETTA", "too high by", x="Avg", sign=-1)
-why.ours("e-max").below(OF_BATCH, "AETTA", "error", x="Avg")
-why.ours("least-error").below(OF_BATCH, besides(*CHOICES), "error", x="Avg")
+why.says("too-low").positive("AETTA", "too high by", x="Avg", sign=-1)
+why.says("e-max").below(OF_BATCH, "AETTA", "error", x="Avg")
+why.says("least-error").below(OF_BATCH, besides(*CHOICES), "error", x="Avg")
 
 
-@experiment("aetta/Ablation", "aetta/ablation", scale=EMBEDDED)
+@experiment("aetta/Ablation")
 def ablation(runs: Runs) -> pd.DataFrame:
     """AETTA's error by the rate and place of dropout, the network's width and the number of classes"""
     rows: Rows = []
@@ -419,16 +393,16 @@ def variant(name: str, arguments: dict[str, Any]) -> tuple[str, str]:
     return ("after", ", ".join(layers)) if layers else ("", name)
 
 
-ablation.ours("classes").below("AETTA", "SoftmaxScore", "", x="10 classes")
+ablation.says("classes").below("AETTA", "SoftmaxScore", "", x="10 classes")
 RATE: dict[str, Any] = {"panel": "rate", "than_panel": "", "x": "width 16"}
-ablation.ours("larger-rate").below(["0.3", "0.4"], "AETTA", **RATE)
-ablation.ours("smaller-rate").below("0.1", "AETTA", **RATE)
-ablation.ours("smaller-rate-best").below("0.1", "SoftmaxScore", **RATE)
-ablation.ours("place").below(None, "AETTA", "after", than_panel="", x="width 16")
-ablation.ours("width").falls_along("AETTA", "", x=["width 8", "width 16", "width 24"])
+ablation.says("larger-rate").below(["0.3", "0.4"], "AETTA", **RATE)
+ablation.says("smaller-rate").below("0.1", "AETTA", **RATE)
+ablation.says("smaller-rate-best").below("0.1", "SoftmaxScore", **RATE)
+ablation.says("place").below(None, "AETTA", "after", than_panel="", x="width 16")
+ablation.says("width").falls_along("AETTA", "", x=["width 8", "width 16", "width 24"])
 
 
-@experiment("aetta/GDE", "aetta/gde", scale=EMBEDDED)
+@experiment("aetta/GDE")
 def independent_models(runs: Runs) -> pd.DataFrame:
     """errors of disagreement: of one model at two steps, and of three trained independently"""
     rows = [
@@ -440,6 +414,6 @@ def independent_models(runs: Runs) -> pd.DataFrame:
     return tidy(rows, unit=ERROR)
 
 
-independent_models.ours("independent").falls(
+independent_models.says("independent").falls(
     "TENT-others by TENT", start="GDE", to="IndependentGDE"
 )

@@ -5,7 +5,6 @@ for every compared ensemble; the paper lists the others separately. The runs are
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +14,7 @@ import pandas as pd
 from ..results.run_statistics import Values, above_zero, paired
 from ..results.runs import grouped
 from .claims import INF, Part, Parts, bounded
-from .experiment import EMBEDDED, experiment
+from .experiment import experiment
 from .picture import of_panels
 from .table import Table, tidy
 
@@ -194,12 +193,9 @@ BASES, FEATURES, RELU, PIXELS = (
 )
 
 
-of_ensembles = partial(experiment, scale=EMBEDDED, takes="ensembles")
-random_heads = of_ensembles(
-    "agreement/Fig1",
-    "glyphs",
-    shows="probes of one base: only random heads put agreement on the accuracy line (C1, C7)",
-)(lines, ensembles=[*PROBES, *TENTHS, *MORE], drawn=PROBES)
+random_heads = experiment("agreement/Fig1")(
+    lines, ensembles=[*PROBES, *TENTHS, *MORE], drawn=PROBES
+)
 random_heads.says("c1-accuracy-line").by(accuracy_line, *PROBES)
 random_heads.says("c1-agreement-line").by(agreement_line, *PROBES)
 for name in MEASURES:
@@ -217,23 +213,15 @@ random_heads.says("c7-inside").by(nearest, lambda own: own["excess ID"].abs(), S
 random_heads.says("c7-outside").by(nearest, lambda own: own["excess OOD"], HEAD, SUBSET)
 
 
-trainings = of_ensembles(
-    "agreement/Fig2",
-    "digits",
-    shows="light finetuning and training from scratch against probes (C2, C3)",
-)(lines, ensembles=TRAININGS, drawn=TRAININGS)
+trainings = experiment("agreement/Fig2")(lines, ensembles=TRAININGS, drawn=TRAININGS)
 for name in MEASURES:
     trainings.says(f"c2-{name}").by(nearest, name, *FINETUNED)
 trainings.says("c2-gain").by(gains_less, FINETUNED, PROBED)
 trainings.says("c3-gain").by(gains_less, SCRATCH, PROBED)
-trainings.threshold("c3-slopes").by(bounded_measure, "slope", *SCRATCH, most=0.15)
+trainings.says("c3-slopes").by(bounded_measure, "slope", *SCRATCH, most=0.15)
 
 
-bases = of_ensembles(
-    "agreement/Fig3",
-    "digits",
-    shows="probes of several bases as one ensemble, and of raw pixels (C4, C6)",
-)(
+bases = experiment("agreement/Fig3")(
     lines,
     ensembles=[BASES, FEATURES, RELU, PIXELS],
     drawn=[BASES, FEATURES, PIXELS],
@@ -241,7 +229,7 @@ bases = of_ensembles(
 )
 bases.says("c4-accuracy-line").by(accuracy_line, BASES)
 bases.says("c4-agreement-line").by(agreement_line, BASES)
-bases.threshold("c4-slope").by(bounded_measure, "slope", BASES, most=0.15)
+bases.says("c4-slope").by(bounded_measure, "slope", BASES, most=0.15)
 
 
 @bases.says("off-the-line")
@@ -260,10 +248,8 @@ bases.says("c6-slope").by(nearest, "slope", FEATURES, PIXELS)
 bases.says("c6-error").by(nearest, "error", FEATURES, PIXELS)
 
 
-@of_ensembles(
-    "agreement/T1",
-    ["glyphs", "digits"],
-    picture=of_panels("MAE", "MAE, no line", unit="mean absolute error, points"),
+@experiment(
+    "agreement/T1", picture=of_panels("MAE", "MAE, no line", unit="mean absolute error, points")
 )
 def estimators(folders: list[Path]) -> pd.DataFrame:
     """agreement-on-the-line against confidences, models with random heads (C5)"""
@@ -317,7 +303,7 @@ estimators.says("c5-mape").by(best_errs_less, "MAPE", ALINE, ORACLES)
 estimators.says("c5-off").by(best_errs_less, "MAE, no line", ATC, ALINE)
 
 
-@of_ensembles("agreement/T3", "glyphs")
+@experiment("agreement/T3")
 def projection_norm(folders: list[Path]) -> pd.DataFrame:
     """ProjNorm and ALine-D against the accuracy out of distribution, probes with random heads"""
     from ...callbacks.functional.aline import correlation  # deferred: imports torch

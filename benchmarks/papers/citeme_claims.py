@@ -5,14 +5,13 @@ claim is judged.
 """
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from ...agents import citeme_tables
-from ...agents.citeme_tables import RUNS, Results, setting_name
+from ...agents.citeme_tables import RUNS, setting_name
 from ..results.run_statistics import above_zero
 from .claims import besides
 from .experiment import experiment
@@ -23,35 +22,27 @@ FIRST = (GPT_4O, "Claude 3 Opus", "LLaMA-3-70B")
 LATER = ("o1-preview", "o1-mini", "Claude 3.5 Sonnet", "LLaMA-3.1-70B")
 COMMANDS = ("none", "search", "search+read")  # in order of their number
 Paths = Iterable[Path]
-of_files = partial(experiment, takes="files")
 
 
 def tabulated(
-    paths: Paths, rows: Callable[[Results], pd.DataFrame], unit: str = "accuracy, %", **facts: Any
+    paths: Paths,
+    rows: Callable[..., pd.DataFrame],
+    unit: str = "accuracy, %",
+    facts: dict[str, Any] | None = None,
+    **options: Any,
 ) -> pd.DataFrame:
     """The rows that a function of holdfast.agents computes from result files; by default the paper's."""
     found = citeme_tables.results(paths)
     notes = ["The paper's own numbers; --runs adds result files of `holdfast cite run`."]
     notes = list(found.notes) if RUNS in set(found.cells.panel) else notes
-    return tidy(rows(found).to_numpy(), unit=unit, notes=notes, **facts)
+    return tidy(rows(found, **options).to_numpy(), unit=unit, notes=notes, **(facts or {}))
 
 
-@of_files("citeme/T3")
-def best_settings(paths: Paths) -> pd.DataFrame:
-    """the best setting of each model, and retrieval by SPECTER"""
-    return tabulated(paths, citeme_tables.best)
-
-
-@of_files("citeme/T4")
-def by_setting(paths: Paths) -> pd.DataFrame:
-    """accuracy by commands, with and without a demonstration"""
-    return tabulated(paths, partial(citeme_tables.by_setting, table=4))
-
-
-@of_files("citeme/T5")
-def later_models(paths: Paths) -> pd.DataFrame:
-    """accuracy of later models by commands, with and without a demonstration"""
-    return tabulated(paths, partial(citeme_tables.by_setting, table=5))
+experiment("citeme/T3")(tabulated, rows=citeme_tables.best)
+by_setting = experiment("citeme/T4")(tabulated, rows=citeme_tables.by_setting, table=4)
+later_models = experiment("citeme/T5")(tabulated, rows=citeme_tables.by_setting, table=5)
+by_year = experiment("citeme/T8")(tabulated, rows=citeme_tables.by_year)
+by_year.says("older-easier").rises(None, RUNS, start="2024", to="before 2024")
 
 
 def setting(commands: str, demonstration: bool) -> Callable[[list[Any]], list[Any]]:
@@ -75,41 +66,34 @@ for table in (by_setting, later_models):
             only.falls(besides(GPT_4O), RUNS, start=setting(*before), to=setting(*after))
 
 
-@of_files("citeme/T8")
-def by_year(paths: Paths) -> pd.DataFrame:
-    """accuracy on excerpts from before 2024 and from 2024"""
-    return tabulated(paths, citeme_tables.by_year)
-
-
-by_year.says("older-easier").rises(None, RUNS, start="2024", to="before 2024")
-
-
-@of_files("citeme/Fig5")
+@experiment("citeme/Fig5")
 def actions(paths: Paths) -> pd.DataFrame:
     """which action correct runs take at which step"""
     shares: dict[str, dict[str, float]] = {}
     for row in citeme_tables.few_steps(citeme_tables.results(paths)).itertuples():
         shares.setdefault(row.curve, {})[row.run] = row.value
     gaps = {"few-steps": [above_zero(values) for values in shares.values()]} if shares else {}
-    facts: dict[str, Any] = {"unit": "correct samples", "axis": "step", "intervals": gaps}
-    return tabulated(paths, citeme_tables.actions, **facts)
+    facts: dict[str, Any] = {"axis": "step", "intervals": gaps}
+    return tabulated(paths, citeme_tables.actions, "correct samples", facts)
 
 
 # "Usually" is read as more than half.
-actions.threshold("few-steps").computed("few-steps", least=50)
+actions.says("few-steps").computed("few-steps", least=50)
 
 
 for number, (models, commands, shown) in enumerate(
-    ((m, c, d) for m in (FIRST, LATER) for c in ("search+read", "search") for d in (True, False)), 6
+    ((m, c, d) for m in (FIRST, LATER) for c in COMMANDS[:0:-1] for d in (True, False)), 6
 ):
-    doing = "searching and reading" if commands == "search+read" else "searching only"
-    own: dict[str, Any] = {"commands": commands, "demonstration": shown, "models": models}
-    of_files(
-        f"citeme/Fig{number}",
-        shows=f"how samples end, {doing}, {'with' if shown else 'without'} a demonstration",
-    )(partial(tabulated, rows=partial(citeme_tables.outcomes, **own), unit="samples, %"))
+    experiment(f"citeme/Fig{number}")(
+        tabulated,
+        rows=citeme_tables.outcomes,
+        unit="samples, %",
+        commands=commands,
+        demonstration=shown,
+        models=models,
+    )
 
 for number, model in enumerate((*FIRST[:2], *LATER[:3]), 14):
-    of_files(f"citeme/Fig{number}", shows=f"price and duration of a sample, {model}")(
-        partial(tabulated, rows=partial(citeme_tables.costs, model=model), unit="of a sample")
+    experiment(f"citeme/Fig{number}")(
+        tabulated, rows=citeme_tables.costs, unit="of a sample", model=model
     )

@@ -1,11 +1,13 @@
 """A table or figure of a paper: a decorated function, and the claims that follow it.
 
-@experiment("rdumb/T2.4", "rdumb/interval", published="T2.4")
+@experiment("rdumb/T2.4")
 def interval(runs):
     \"\"\"RDumb on the hold-out corruptions by the steps between resets\"\"\"
     return accuracy(runs, curve="method", x="every", axis="steps between resets")
 
 interval.says("shortest-worst").rises("RDumb", to=REST)
+
+Its suites and the sentences of its claims stand in PAPER/experiments.json.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,14 +23,12 @@ from ... import HoldfastError
 from ...files import read_json
 from ..suites import grid
 from ..suites.cell import Cell
-from .claims import listed
 from .table import Table
 from .verdicts import Claim, Verdict, counted, judge
 
 HERE = Path(__file__).parent
+Published = dict[tuple[str, str], dict[str, Any]]  # {(panel, curve): {x: number or [mean, sd]}}
 SCALES = EMBEDDED, FULL = ("embedded", "full")
-FINDINGS = "Findings at embedded scale: "
-ONLY = ("method", "override", "setting", "stream")
 
 
 @dataclass(eq=False)
@@ -36,30 +36,31 @@ class Experiment:
     """A table or figure of a paper: the function that computes its tidy frame, and its claims.
 
     name: such as "rdumb/T2.4".
+    picture: draws the table from (table, cells, path), if the default does not.
     shows: a description in one line (default: the function's docstring).
     takes: what the function is given: finished "runs" of the suites, their "cells" (configurations), the
         "scale" of a simulation, folders of "ensembles", or result "files".
     suites: the names of its suites by scale; of ensembles: of their files.
     only: patterns of the names of runs to use, by key.
     at_full: further arguments of the function at full scale.
-    published: its table in published.json.
     points: whether the numbers of its claims are points of accuracy, the unit of rerun noise.
-    picture: draws the table from (table, cells, path), if the default does not.
+    sentences: of its claims, by group and id.
     """
 
     function: Callable[..., pd.DataFrame]
     name: str
+    picture: Callable[[Table, list[Cell], Path], Path] | None = None
     shows: str = ""
     takes: str = "runs"
     suites: Mapping[str, Sequence[str]] = field(default_factory=dict)
     only: Mapping[str, Sequence[str]] = field(default_factory=dict)
     at_full: Mapping[str, Any] = field(default_factory=dict)
-    published: str = ""
     points: bool = True
-    picture: Callable[[Table, list[Cell], Path], Path] | None = None
+    sentences: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     claims: list[Claim] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
+        self.paper, _, self.file = self.name.partition("/")
         self.shows = self.shows or " ".join((self.function.__doc__ or "").split())
 
     def __call__(self, *given: Any, **options: Any) -> pd.DataFrame:
@@ -67,27 +68,11 @@ class Experiment:
         return self.function(*given, **options)
 
     def says(self, id: str, **about: Any) -> Claim:
-        """Add a claim of the paper, by its id in claims.json; `about` are further fields of `Claim`."""
-        says = about.pop("says", "") or data(f"{self.paper}/claims.json")[self.file][id]
-        self.claims.append(Claim(id, says, **{"points": self.points, **about}))
+        """Add the claim with this id; `about` are further fields of `Claim`."""
+        (group,) = (group for group, ids in self.sentences.items() if id in ids)
+        about = {"points": self.points, **about}
+        self.claims.append(Claim(id, self.sentences[group][id], group, **about))
         return self.claims[-1]
-
-    def ours(self, id: str, **about: Any) -> Claim:
-        """Add a hypothesis of ours."""
-        return self.says(id, group="ours", **about)
-
-    def threshold(self, id: str, **about: Any) -> Claim:
-        """Add a claim of the paper with a threshold of ours."""
-        return self.says(id, group="threshold", **about)
-
-    @property
-    def paper(self) -> str:
-        return self.name.partition("/")[0]
-
-    @property
-    def file(self) -> str:
-        """The stem of its files."""
-        return self.name.partition("/")[2]
 
     @property
     def path(self) -> Path:
@@ -100,6 +85,16 @@ class Experiment:
         return read_json(self.path)
 
     @property
+    def published(self) -> Published:
+        """The rows of the paper's table; the name of a nested table is the panel of its rows."""
+        found: Published = {}
+        table = data(f"{self.paper}/published.json").get(self.file, {"rows": {}})
+        for row, cells in table["rows"].items():
+            nested = all(isinstance(value, dict) for value in cells.values())
+            found |= {(row, k): own for k, own in cells.items()} if nested else {("", row): cells}
+        return found
+
+    @property
     def note(self) -> str:
         """Remarks, and the findings of the committed results."""
         return notes(self.paper).get(self.file, "")
@@ -110,9 +105,16 @@ class Experiment:
         for name in self.suites[scale] if self.takes in ("runs", "cells") else ():
             suite = grid.load(name, scale if grid.scales(name) else None)
             for cell in grid.cells(suite | replaced):
-                if all(matches(cell.names[key], names) for key, names in self.only.items()):
+                if self.matches(cell.names):
                     found.setdefault(cell.folder, cell)
         return list(found.values())
+
+    def matches(self, names: Mapping[str, Any]) -> bool:
+        """Whether the names of a run are among those to use."""
+        return all(
+            any(fnmatchcase(str(names[key]), pattern) for pattern in patterns)
+            for key, patterns in self.only.items()
+        )
 
     def verdicts(self, results: Mapping[str, Any]) -> list[Verdict]:
         """The verdict on each claim by these results; the rerun noise is that of embedded runs."""
@@ -143,42 +145,25 @@ EXPERIMENTS: dict[str, Experiment] = {}  # by name, in the order of the papers' 
 
 
 def experiment(
-    name: str,
-    suite: str | Sequence[str] = (),
-    full: str | Sequence[str] = (),
-    scale: str = "",
-    **about: Any,
+    name: str, picture: Callable[[Table, list[Cell], Path], Path] | None = None
 ) -> Callable[..., Experiment]:
-    """Register a function as an experiment, with further arguments for it or as a decorator.
+    """Register a function as an experiment, as a decorator or with arguments for the function.
 
-    Args:
-        name: such as "rdumb/T2.4".
-        suite: one suite or several.
-        full: those of the full scale, if they have other names.
-        scale: the only scale; by default there are both.
-        about: further fields of `Experiment`, and patterns of the names of runs to use by key, such as
-            `setting="CCC-*"`.
+    name: such as "rdumb/T2.4", of which rdumb/experiments.json has the other fields of `Experiment`.
     """
-    scales = [] if about.get("takes") == "files" else [scale] if scale else SCALES
-    suites = {own: listed(full if own == FULL and full else suite) for own in scales}
-    only = {key: listed(about.pop(key)) for key in ONLY if key in about}
+    paper, _, file = name.partition("/")
 
     def register(function: Callable[..., pd.DataFrame], **arguments: Any) -> Experiment:
         called = partial(function, **arguments) if arguments else function
-        own = Experiment(called, name, suites=suites, only=only, **about)
+        own = Experiment(called, name, picture, **data(f"{paper}/experiments.json")[file])
         return EXPERIMENTS.setdefault(name, own)
 
     return register
 
 
-def matches(name: Any, patterns: Sequence[str]) -> bool:
-    """Whether a name is one of these or matches a pattern such as "Fully *"."""
-    return any(fnmatchcase(str(name), pattern) for pattern in patterns)
-
-
 @cache
 def data(file: str) -> dict[str, Any]:
-    """The content of a JSON file beside the modules, such as "rdumb/claims.json"; {} if there is none."""
+    """The content of a JSON file beside the modules, such as "noise.json"; {} if there is none."""
     return read_json(HERE / file)
 
 
@@ -188,7 +173,7 @@ def notes(paper: str) -> dict[str, str]:
     path = HERE / paper / "notes.md"
     found: dict[str, str] = {}
     for part in path.read_text(encoding="utf-8").split("\n## ")[1:] if path.exists() else ():
-        titles, _, text = part.replace("### Embedded\n\n", FINDINGS).partition("\n")
+        titles, _, text = part.partition("\n")
         for title in titles.split(", "):
             found[title] = f"{found.get(title, '')}\n\n{text.strip()}".strip()
     return found

@@ -17,7 +17,7 @@ from ..results.runs import Run, grouped
 from ..suites.cell import Cell
 from .accuracy_tables import by_rate
 from .claims import besides
-from .experiment import EMBEDDED, HERE, experiment
+from .experiment import HERE, experiment
 from .picture import of_panels
 from .table import Table, tidy
 
@@ -31,7 +31,7 @@ RESETS = [f"{method}, resets" for method in BOTH]
 Runs = list[Run]
 
 
-@experiment("field/rates", "field/rates", scale=EMBEDDED)
+@experiment("field/rates")
 def rates(runs: Runs) -> pd.DataFrame:
     """each newer method on the hold-out corruptions by its learning rate"""
     return by_rate(runs)
@@ -57,13 +57,7 @@ def draw_costs(t: Table, cells: list[Cell], path: Path) -> Path:
     return saved(figure, path)
 
 
-@experiment(
-    "field/glyphs",
-    ["field/methods", "field/slow-methods", "field/spread"],
-    scale=EMBEDDED,
-    published="CCC",
-    picture=draw_costs,
-)
+@experiment("field/glyphs", picture=draw_costs)
 def all_methods(runs: Runs) -> pd.DataFrame:
     """all methods on CCC easy, medium, hard with independent, correlated and recurring labels: accuracy
     and cost"""
@@ -100,12 +94,7 @@ all_methods.says("frozen-teacher").above("I-CoTTA", "CoTTA", IID, CCC).above(
 all_methods.says("roid-asr-leads").above("ROID+ASR", besides("ROID+ASR"), IID, CCC)
 
 
-@experiment(
-    "field/recovery",
-    "field/recovery",
-    scale=EMBEDDED,
-    picture=of_panels(*BOTH, unit="accuracy, %"),
-)
+@experiment("field/recovery", picture=of_panels(*BOTH, unit="accuracy, %"))
 def recovery(runs: Runs) -> pd.DataFrame:
     """resets by methods and orders of labels, accuracy and number of resets"""
     rows: list[tuple[Any, ...]] = []
@@ -126,6 +115,6 @@ soft = recovery.says("soft-above-hard")
 for trigger in DRIFTS:
     soft.above(f"{trigger} soft", trigger, BOTH, "independent")
 for cause, order in (("labels", "correlated"), ("imbalance", "imbalanced")):
-    claim = recovery.ours(f"takes-{cause}-for-collapse", points=False)
+    claim = recovery.says(f"takes-{cause}-for-collapse", points=False)
     claim.rises(TRIGGERS, RESETS, start="independent", to=order)
-recovery.ours("recovery-under-correlation").above(TRIGGERS, "none", BOTH, "correlated")
+recovery.says("recovery-under-correlation").above(TRIGGERS, "none", BOTH, "correlated")

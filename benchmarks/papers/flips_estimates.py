@@ -22,7 +22,7 @@ from ..results.run_statistics import (
 from ..results.runs import Run, grouped
 from .accuracy_tables import Renamed, name_of
 from .claims import Part, Parts, besides, means
-from .experiment import EMBEDDED, experiment
+from .experiment import experiment
 from .table import LAST, Table, middle, tidy
 
 if TYPE_CHECKING:
@@ -33,22 +33,16 @@ if TYPE_CHECKING:
 ESTIMATES = {"AC": "AC_T", "DoC": "DoC_T", "ATC": "ATC-MC_T", "COT": "COT_T"}
 UNIT = "mean absolute error, points"
 SETS = "data sets"
-ADAPTING = ["Source", "RDumb"]
 WIDTH8 = ["ViT", "width8"]
-ARCHITECTURES: dict[str, Any] = {
-    "suite": ["flips/sets", "flips/architectures"],
-    "full": ["flips/ten-sets", "flips/architectures"],
-}
-NETWORKS = {"": "RN50", "ViT": "ViT-B/16"}
 # 1,000 images of 500 classes.
-TOO_FEW = {
-    EMBEDDED: "1,000 images of 500 classes are too few for COT: without any shift it errs by 28 points "
-    "there, so these runs cannot judge it; runs with fewer classes are needed"
-}
-ONE_SEED = {
-    EMBEDDED: "the draws share their data sets and one seed, so that their spread is no sampling error; "
-    "several seeds are needed (here ATC has the least error at all 14 sizes)"
-}
+TOO_FEW = (
+    "1,000 images of 500 classes are too few for COT: without any shift it errs by 28 points there, so "
+    "these runs cannot judge it; runs with fewer classes are needed"
+)
+ONE_SEED = (
+    "the draws share their data sets and one seed, so that their spread is no sampling error; several "
+    "seeds are needed (here ATC has the least error at all 14 sizes)"
+)
 Runs = list[Run]
 Rows = list[tuple[Any, ...]]
 Points = list["Point"]
@@ -105,7 +99,7 @@ def table_of(columns: Mapping[str, tuple[Points, Estimate]]) -> pd.DataFrame:
     return tidy(rows, unit=UNIT, summary="rows")
 
 
-@experiment("flips/T3.1", "flips/sets", method=ADAPTING, published="T3.1")
+@experiment("flips/T3.1")
 def whole_sets(runs: Runs) -> pd.DataFrame:
     """errors of AC, DoC, ATC, COT and weighted flips for whole data sets"""
     held, rest = map(of_rdumb, parted(runs))
@@ -113,8 +107,9 @@ def whole_sets(runs: Runs) -> pd.DataFrame:
 
 
 for name in ESTIMATES:
-    about = {"undecidable": TOO_FEW} if name == "COT" else {}
-    whole_sets.says(f"less-than-{name.lower()}", **about).lower_mean("WF", [name])
+    undecidable = TOO_FEW if name == "COT" else ""
+    claim = whole_sets.says(f"less-than-{name.lower()}", undecidable=undecidable)
+    claim.lower_mean("WF", [name])
 whole_sets.says("less-by-a-share").lower_mean("WF", ["AC", "DoC", "ATC"], by_share=0.296)
 
 
@@ -139,16 +134,9 @@ def with_one_f(runs: Runs, x: str, renamed: Renamed = None) -> pd.DataFrame:
     return table_of({name: (own, f) for name, own in by_name.items()})
 
 
-architectures = experiment(
-    "flips/T3.2",
-    **ARCHITECTURES,
-    method=ADAPTING,
-    at_full={"renamed": NETWORKS},
-    published="T3.2",
-    shows="errors of weighted flips for other architectures, with one f for all",
-)(with_one_f, x="override", renamed={"": "first"})
+architectures = experiment("flips/T3.2")(with_one_f, x="override", renamed={"": "first"})
 # The thesis' largest mean is 6.76, of ResNeXt-101.
-architectures.threshold("below-limit").mean_below(7, without="first")
+architectures.says("below-limit").mean_below(7, without="first")
 
 
 FITTED, OTHERS = "fitted", "others"  # panels
@@ -175,14 +163,7 @@ def draw_fit(t: Table, cells: list[Any], path: Path) -> Path:
     return saved(figure, path)
 
 
-@experiment(
-    "flips/Fig3.6",
-    "flips/sets",
-    full=ARCHITECTURES["full"],
-    method=ADAPTING,
-    at_full={"shown": "IN-D *", "networks": NETWORKS},
-    picture=draw_fit,
-)
+@experiment("flips/Fig3.6", picture=draw_fit)
 def fit(runs: Runs, shown: str = "*", networks: Renamed = None) -> pd.DataFrame:
     """f through the flips of the hold-out corruptions; its estimates against the truth elsewhere"""
     held, rest = parted(runs)
@@ -207,7 +188,7 @@ def fit(runs: Runs, shown: str = "*", networks: Renamed = None) -> pd.DataFrame:
 
 
 # Table 3.1 has 5.75.
-@fit.threshold("near-truth")
+@fit.says("near-truth")
 def near_truth(t: Table) -> Parts:
     """The mean error on the streams outside the fit, for every network."""
     numbers = t.frame.pivot(index=["panel", "curve", "run"], columns="x", values="value")
@@ -217,7 +198,7 @@ def near_truth(t: Table) -> Parts:
         yield Part(panel, above_zero(gaps), most=6, of="streams")
 
 
-@experiment("flips/Fig3.7", "flips/sets", method=ADAPTING, points=False)
+@experiment("flips/Fig3.7")
 def subsets(runs: Runs) -> pd.DataFrame:
     """errors of weighted flips with f fitted to random subsets of the data sets, 50 draws per size"""
     # The hold-out is not used. The errors of the other estimators are on the same datasets.
@@ -257,7 +238,7 @@ subsets.says("ahead-of-cot", undecidable=TOO_FEW).by(sizes_ahead, "COT")
 subsets.says("ahead-of-all", undecidable=ONE_SEED).by(sizes_ahead, "AC", "DoC", "ATC")
 
 
-@experiment("flips/TB.1", "flips/sets", method=ADAPTING, published="TB.1")
+@experiment("flips/TB.1")
 def forms(runs: Runs) -> pd.DataFrame:
     """errors of weighted flips with other forms of f"""
     held, rest = map(of_rdumb, parted(runs))
@@ -278,7 +259,7 @@ for id, other in {
     forms.says(f"less-than-{id}").lower_mean("Weighted quadratic", [other])
 
 
-@experiment("flips/TB.2", ["flips/sets", "flips/limited"], method=ADAPTING, published="TB.2")
+@experiment("flips/TB.2")
 def little_data(runs: Runs) -> pd.DataFrame:
     """weighted flips and COT with 100 held-out images, and with few images of each data set"""
     held, rest = parted(runs)
@@ -300,21 +281,13 @@ little_data.says("less-than-cot", undecidable=TOO_FEW).lower_mean(
 )
 
 
-other_methods = experiment(
-    "flips/TB.3",
-    ["flips/sets", "flips/methods"],
-    full=["flips/ten-sets", "flips/methods"],
-    published="TB.3",
-    shows="errors of weighted flips where other methods adapt, with RDumb's f",
-)(with_one_f, x="method")
+other_methods = experiment("flips/TB.3")(with_one_f, x="method")
 # The thesis' largest mean is 5.07, of Tent.
-other_methods.threshold("below-limit").mean_below(6)
+other_methods.says("below-limit").mean_below(6)
 other_methods.says("cpl-less").lower_mean("CPL", ["RDumb"])
 
 
-@experiment(
-    "flips/TB.4", **ARCHITECTURES, method=ADAPTING, override=["", *WIDTH8], published="TB.4"
-)
+@experiment("flips/TB.4")
 def refit(runs: Runs) -> pd.DataFrame:
     """errors for another architecture: weighted flips, with f fitted again, and COT"""
     held, rest = parted(runs)
@@ -348,12 +321,7 @@ def recounted(runs: Runs, kind: str) -> pd.DataFrame:
     return tidy(rows, unit=unit, axis=f"{kind}; flips of 1,000")
 
 
-stops = experiment(
-    "flips/FigB.2",
-    "flips/sets",
-    method=ADAPTING,
-    shows="errors of weighted flips, and f, by the step at which the flips are counted",
-)(recounted, kind="steps")
+stops = experiment("flips/FigB.2")(recounted, kind="steps")
 stops.says("earlier").rises(panel="error", start=middle, of=SETS)
 
 
@@ -366,18 +334,11 @@ def earlier_by_a_share(t: Table) -> Parts:
     yield Part(f"{1 - 0.269:g} x last - middle", gap, 0, of=SETS)
 
 
-held_images = experiment(
-    "flips/FigB.3",
-    "flips/sets",
-    method=ADAPTING,
-    shows="errors of weighted flips, and f, by the number of held-out images",
-)(recounted, kind="held images")
-held_images.threshold("few-suffice").rises(panel="error", by=-2, of=SETS)
+held_images = experiment("flips/FigB.3")(recounted, kind="held images")
+held_images.says("few-suffice").rises(panel="error", by=-2, of=SETS)
 
 
-@experiment(
-    "flips/B.9", "flips/ten-classes", full=["flips/ten-classes", "flips/cifar100"], published="B.9"
-)
+@experiment("flips/B.9")
 def few_classes(runs: Runs) -> pd.DataFrame:
     """errors of weighted flips, and how many labels flip, with 10 and 100 classes"""
     held, rest = parted(runs)
@@ -400,7 +361,7 @@ FEW, MANY = "the half with fewer flips", "the half with more flips"
 OWN_F, UNWEIGHTED = "WF, f of these very streams", "flips without weights"
 
 
-@experiment("flips/Why", "flips/sets", method=ADAPTING)
+@experiment("flips/Why")
 def why(runs: Runs) -> pd.DataFrame:
     """where weighted flips err: beyond the flips that f was fitted to, among many flips, or anywhere"""
     held, rest = parted(runs)
@@ -444,16 +405,16 @@ def in_words(points: Points) -> str:
     return f"{text}; ten more flips go with {10 * slope:+.2f} points of accuracy."
 
 
-why.ours("less-than-doc").falls("all", start="DoC", to="WF", of="streams")
-why.ours("more-with-few").falls(FEW, start="WF", to="DoC", of="streams")
-why.ours("form").falls("all", start=OWN_F, to="WF", by=-2, of="streams")
+why.says("less-than-doc").falls("all", start="DoC", to="WF", of="streams")
+why.says("more-with-few").falls(FEW, start="WF", to="DoC", of="streams")
+why.says("form").falls("all", start=OWN_F, to="WF", by=-2, of="streams")
 
 
-@why.ours("saturation")
+@why.says("saturation")
 def saturation(t: Table) -> Parts:
     """The mean error where there are many flips minus that where there are few."""
     gap = unpaired(t.values("", MANY, "WF"), t.values("", FEW, "WF"))
     yield Part(f"{MANY} - {FEW}", gap, 0, of="streams")
 
 
-why.ours("weights").falls("all", start="WF", to=UNWEIGHTED, of="streams")
+why.says("weights").falls("all", start="WF", to=UNWEIGHTED, of="streams")

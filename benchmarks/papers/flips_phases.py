@@ -66,12 +66,7 @@ def embedded(features: np.ndarray, means: np.ndarray) -> tuple[np.ndarray, np.nd
     return found[: len(features)], found[len(features) :]
 
 
-@experiment(
-    "flips/Fig3.1",
-    "flips/clusters",
-    stream=["gaussian_noise 3", "IN-C, gaussian_noise 3"],
-    picture=draw_embeddings,
-)
+@experiment("flips/Fig3.1", picture=draw_embeddings)
 def embeddings(runs: Runs) -> pd.DataFrame:
     """t-SNE of held-out images of 16 classes early and late in Tent on Gaussian noise 3"""
     rows: Rows = []
@@ -123,31 +118,18 @@ def gains(runs: Runs, level: str, called: str, sizes: bool = False) -> pd.DataFr
     return tidy(rows, unit=unit, axis="step", notes=notes)
 
 
-without_top_k = experiment(
-    "flips/Fig3.2",
-    "flips/omission",
-    setting="top",
-    published="Fig3.2",
-    shows="Tent without the images whose label is in the model's top k: accuracy gained on others",
-)(gains, level="top", called="top-k =")
+without_top_k = experiment("flips/Fig3.2")(gains, level="top", called="top-k =")
 without_top_k.says("all").positive("top-k = 0")
 for id, k, share in (("without-right", 1, 0.85), ("without-ten", 10, 0.64)):
     without_top_k.says(id).positive(f"top-k = {k}")
     without_top_k.says(f"{id}-share").above(f"top-k = {k}", "top-k = 0", x=LAST, share=share)
-    without_top_k.threshold(f"{id}-half").above(f"top-k = {k}", "top-k = 0", x=LAST, share=0.5)
+    without_top_k.says(f"{id}-half").above(f"top-k = {k}", "top-k = 0", x=LAST, share=0.5)
 ordered = without_top_k.says("ordered")
 for less, more in ((0, 1), (1, 10), (10, 50)):
     ordered.above(f"top-k = {less}", f"top-k = {more}", x=LAST)
 
 
-@experiment(
-    "flips/Fig3.4",
-    "flips/phases",
-    override="",
-    published="Fig3.4",
-    picture=scatter(("accuracy", "silhouette"), ("accuracy", "shift")),
-    points=False,
-)
+@experiment("flips/Fig3.4", picture=scatter(("accuracy", "silhouette"), ("accuracy", "shift")))
 def phases(runs: Runs) -> pd.DataFrame:
     """Tent's two phases: change of silhouette and shift distance against that of accuracy"""
     rows: Rows = []
@@ -199,9 +181,7 @@ STARTS = SILHOUETTE, FLIPS, ACCURACY = (
 PAIRS = ((SILHOUETTE, FLIPS), (ACCURACY, FLIPS), (ACCURACY, SILHOUETTE))
 
 
-@experiment(
-    "flips/Fig3.5", ["flips/source", "flips/silhouette"], picture=scatter(*PAIRS), points=False
-)
+@experiment("flips/Fig3.5", picture=scatter(*PAIRS))
 def starts(runs: Runs) -> pd.DataFrame:
     """label flips after RDumb against silhouette at the start, and both against accuracy"""
     rows: Rows = []
@@ -231,7 +211,7 @@ START = {"smart": (0.0, RATE), "shifted": (SHIFT, RATE), "points at rest": (SHIF
 MIXTURES = range(16)  # seeds
 
 
-@experiment("flips/FigB.1", takes="scale")
+@experiment("flips/FigB.1")
 def toy_mixture(scale: str) -> pd.DataFrame:
     """expectation maximisation with points that ascend the likelihood: silhouette and accuracy of the
     clusters"""
@@ -289,8 +269,8 @@ def maximised(
 toy_mixture.says("clusters-part").rises(["smart", "shifted"], "silhouette")
 toy_mixture.says("shifted-rises").rises("shifted", "accuracy", start=0, to=5)
 toy_mixture.says("shifted-falls").falls("shifted", "accuracy", start=5)
-toy_mixture.threshold("rest-stays").rises("points at rest", "accuracy", start=5, by=-1)
-toy_mixture.threshold("smart-stays").rises("smart", "accuracy", by=-5)
+toy_mixture.says("rest-stays").rises("points at rest", "accuracy", start=5, by=-1)
+toy_mixture.says("smart-stays").rises("smart", "accuracy", by=-5)
 
 
 LEFT = "images left, %"
@@ -301,7 +281,7 @@ ENTROPIES = {
 }
 
 
-@experiment("flips/FigB.4", "flips/omission", setting="top", published="FigB.4", points=False)
+@experiment("flips/FigB.4")
 def omitted(runs: Runs) -> pd.DataFrame:
     """images whose label is in the model's top k: their share and their entropy"""
     rows: Rows = []
@@ -326,18 +306,15 @@ for k, more in ((1, 5), (5, 50)):
     less_certain.rises("entropy of those left", start=k, to=more)
 
 
-without_certain = experiment(
-    "flips/FigB.5",
-    "flips/omission",
-    stream=["top 0", "entropy *"],
-    shows="Tent without the images of which the model is certain: accuracy gained on others",
-)(gains, level="level", called="entropy above", sizes=True)
+without_certain = experiment("flips/FigB.5")(
+    gains, level="level", called="entropy above", sizes=True
+)
 # At the two lowest levels above 0, and without omission against the highest level.
 without_certain.says("gains").positive(slice(1, 3))
 without_certain.says("less-at-the-end").above(FIRST, LAST, x=LAST)
 
 
-@experiment("flips/FigB.6", "flips/phases", override="")
+@experiment("flips/FigB.6")
 def over_steps(runs: Runs) -> pd.DataFrame:
     """silhouette, shift distance and accuracy along Tent's steps, by severity"""
     measures = {run: clusters(run) for run in sorted(runs, key=severity)}

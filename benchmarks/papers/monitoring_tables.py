@@ -157,7 +157,7 @@ def first_alarm(rule: str, batches: Array, limits: Array, skipped: int) -> Array
     return alarm
 
 
-@experiment("monitoring/alarms", takes="scale")
+@experiment("monitoring/alarms")
 def alarms(scale: str) -> pd.DataFrame:
     """simulated streams: how often each monitor raises an alarm, rightly or not"""
     groups, streams = SIZES[scale]
@@ -187,9 +187,9 @@ def alarms(scale: str) -> pd.DataFrame:
 
 
 alarms.says("level").computed("level")
-alarms.ours("drop-found").bounded(BETS, ALARMS, ["sudden drop", "slow drift"], least=90)
-alarms.ours("collapse-found").bounded(CONCENTRATION, ALARMS, ["collapse"], least=90)
-alarms.ours("collapse-missed").bounded(
+alarms.says("drop-found").bounded(BETS, ALARMS, ["sudden drop", "slow drift"], least=90)
+alarms.says("collapse-found").bounded(CONCENTRATION, ALARMS, ["collapse"], least=90)
+alarms.says("collapse-missed").bounded(
     [BETS, RUNNING], ALARMS, ["collapse", "sudden drop, adapting"], most=20
 )
 for id in (
@@ -198,4 +198,4 @@ for id in (
     "label-shift-concentration-bets",
     "less-sure-confidence-bets",
 ):
-    alarms.ours(id).computed(id)
+    alarms.says(id).computed(id)

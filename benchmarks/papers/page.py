@@ -7,11 +7,10 @@ import numpy as np
 
 from ..results.run_statistics import Values, deviation
 from ..results.text_table import Lines, first_of, formatted
-from .experiment import EMBEDDED, Experiment, data
+from .experiment import EMBEDDED, Experiment, Published
 from .table import Table, written
 from .verdicts import GROUPS, STATES, Verdict
 
-Published = dict[tuple[str, str], dict[str, Any]]  # {(panel, curve): {x: number or [mean, sd]}}
 PAPERS = {
     "rdumb": "RDumb and CCC",
     "flips": "Weighted flips",
@@ -67,7 +66,7 @@ def section(
         listed = "; ".join(first_of(missing, 8)).rstrip(".")
         parts.append(f"Missing runs ({len(missing)}): {listed}.")
     if own.published:
-        theirs = formatted(published_lines(printed(own.paper, own.published)), form)
+        theirs = formatted(published_lines(own.published), form)
         parts.append(f"Published:\n\n{theirs}")
     if differs := results.get("differences"):
         parts.append("These runs are not the paper's:\n\n" + "\n".join(f"- {d}" for d in differs))
@@ -135,15 +134,6 @@ def text_of(value: float | list[float] | None) -> str:
 def label(panel: str, curve: str) -> str:
     """The name of a row."""
     return f"{panel}: {curve}" if panel else curve
-
-
-def printed(paper: str, name: str) -> Published:
-    """The rows of a published table; the name of a nested table is the panel of its rows."""
-    found: Published = {}
-    for row, cells in data(f"{paper}/published.json")[name]["rows"].items():
-        nested = all(isinstance(value, dict) for value in cells.values())
-        found |= {(row, key): v for key, v in cells.items()} if nested else {("", row): cells}
-    return found
 
 
 def published_lines(rows: Published) -> Lines:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ...drawing import panels, pyplot, saved
+from ...drawing import describe, panels, saved
 from ..results.batch_means import pairs_of
 from ..results.runs import Run
 from ..suites.cell import Cell
 from .experiment import experiment
+from .picture import draw_curves, styles_for
 from .table import Table, tidy
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 Pair = tuple[tuple[str, float], tuple[str, float]]  # two corruptions and their severities
 SHOWN = 6  # severities in the grid of images
 SNOWING = ("zoom_blur", "snow")  # corruptions of the images along a walk
-IMAGES, SEGMENTS = 8, 60  # numbers in the figure of a walk
+IMAGES = 8  # number of images along a walk
 SHARES = np.linspace(0, 1, 11)
 
 
@@ -39,7 +40,7 @@ def targets(cells: list[Cell]) -> tuple["Calibration", dict[str, tuple[float, Se
     return Calibration.load(next(iter(streams.values()))["calibration"]), found
 
 
-@experiment("rdumb/TA.1", "rdumb/ccc", takes="cells", published="TA.1")
+@experiment("rdumb/TA.1")
 def walk_lengths(cells: list[Cell]) -> pd.DataFrame:
     """lengths of CCC's walks between two corruptions"""
     from ..streams.ccc_paths import lengths  # deferred: imports torch
@@ -77,8 +78,8 @@ def draw_accuracies(t: Table, cells: list[Cell], path: Path) -> Path:
     return saved(figure, path)
 
 
-def corrupted(stream: dict[str, Any], pairs: Sequence[Pair], position: int = 0) -> np.ndarray:
-    """The source image at a position under each pair, without crop and flip, uint8 [n,H,W,3].
+def corrupted(stream: dict[str, Any], pairs: Sequence[Pair]) -> np.ndarray:
+    """The first source image under each pair, without crop and flip, uint8 [n,H,W,3].
 
     stream: arguments of CCC as in a suite. All images have the same noise.
     """
@@ -93,18 +94,17 @@ def corrupted(stream: dict[str, Any], pairs: Sequence[Pair], position: int = 0) 
     if "crop" in arguments:
         arguments["crop"] = "center"
     images = getattr(datamodules, config["class_path"].rpartition(".")[2])(**arguments)
-    index = torch.tensor([position])
-    clean, _ = images.load(index, index)
+    index = torch.tensor([0])
     found = []
     for pair in pairs:
-        image = clean
+        image, _ = images.load(index, index)
         for slot, (name, level) in enumerate(pair, start=1):
             image = corrupt(image, name, level, slot, stream.get("table", "imagenet"))
         found.append(image[0].permute(1, 2, 0).numpy())
     return np.stack(found)
 
 
-@experiment("rdumb/Fig2.2", "rdumb/ccc", takes="cells", picture=draw_accuracies)
+@experiment("rdumb/Fig2.2", picture=draw_accuracies)
 def walk_accuracies(cells: list[Cell]) -> pd.DataFrame:
     """images under gaussian noise and motion blur, and the walks between the two"""
     from ..streams.ccc_paths import PAIR, walk  # deferred: imports torch
@@ -128,8 +128,8 @@ def walk_accuracies(cells: list[Cell]) -> pd.DataFrame:
     return tidy(rows, unit="accuracy of the source model, %", exact=True)
 
 
-walk_accuracies.threshold("as-meant").near(x="mean accuracy", to="target accuracy", within=1)
-walk_accuracies.threshold("all-as-meant").near(
+walk_accuracies.says("as-meant").near(x="mean accuracy", to="target accuracy", within=1)
+walk_accuracies.says("all-as-meant").near(
     x=["lowest mean of all walks", "highest mean of all walks"], to="target accuracy", within=1
 )
 
@@ -139,7 +139,6 @@ class Step(NamedTuple):
 
     severities: dict[str, float]
     accuracy: float  # accuracy of the source model in percent
-    images: int  # number of images up to its end
 
 
 def steps(run: Run) -> list[Step]:
@@ -147,9 +146,7 @@ def steps(run: Run) -> list[Step]:
     found = []
     corrupted_rows = (row for row in run.rows if any(level for _, level in pairs_of(row)))
     for pairs, rows in groupby(corrupted_rows, pairs_of):
-        same = list(rows)
-        accuracy = 100 * float(np.mean([row["accuracy"] for row in same]))
-        found.append(Step(dict(pairs), accuracy, same[-1]["images"]))
+        found.append(Step(dict(pairs), 100 * float(np.mean([row["accuracy"] for row in rows]))))
     return found
 
 
@@ -181,51 +178,33 @@ def severities(walk: list[Step]) -> list[tuple[str, list[float]]]:
 
 
 def draw_walk(t: Table, cells: list[Cell], path: Path) -> Path:
-    """Draw images along a walk, and below them the start of the slowest finished run."""
-    from ...datamodules import Calibration  # deferred: imports torch
-    from ...datamodules.calibration import STEP
-    from ...datamodules.ccc import target_of
+    """Draw images along a walk, and below them the severities and accuracies of the table."""
+    from ...datamodules.calibration import STEP  # deferred: imports torch
     from ..streams.ccc_paths import walk
 
-    figure = pyplot().figure(figsize=(10, 5), layout="constrained")
-    (above,), (below,) = figure.subfigures(2, 1, squeeze=False, height_ratios=(1, 2))
-    stream = cells[0].config["data"]["init_args"]
-    calibration = Calibration.load(stream["calibration"])
-    path_of_walk, _ = walk(calibration, SNOWING, target_of(stream["difficulty"]))
+    figure, (strip, *axes) = panels(1 + len(t.panels), 1, size=(10, 7))
+    calibration, settings = targets(cells)
+    (target, _) = settings["CCC-Medium"]
+    path_of_walk, _ = walk(calibration, SNOWING, target)
     places = np.unique(np.linspace(0, len(path_of_walk) - 1, IMAGES).astype(int))
     levels = [[STEP * level for level in path_of_walk[n]] for n in places]
     pairs = [((SNOWING[0], first), (SNOWING[1], second)) for first, second in levels]
-    axes = above.subplots(1, len(pairs))
-    for ax, pair, image in zip(axes, levels, corrupted(stream, pairs), strict=True):
-        ax.imshow(image)
-        ax.set_title(f"{pair[0]:g}, {pair[1]:g}", fontsize=8)
-        ax.set_axis_off()
+    images = corrupted(cells[0].config["data"]["init_args"], pairs)
+    strip.imshow(np.concatenate([*images], axis=1), extent=(0, len(pairs), 0, 1))
+    strip.set_xticks(np.arange(len(pairs)) + 0.5, [f"{a:g}, {b:g}" for a, b in levels])
+    strip.set_yticks([])
     names = " and ".join(name.replace("_", " ") for name in SNOWING)
-    above.suptitle(f"(a) severities of {names} along a walk", fontsize=9, x=0.02, ha="left")
-    if runs := [run for cell in cells if (run := Run.load(cell.folder)).finished]:
-        draw_stream(below.subplots(), max(runs, key=lambda run: run.images / len(steps(run))))
+    describe(strip, f"(a) severities of {names} along a walk")
+    strip.grid(visible=False)
+    styles = styles_for(t.curves())
+    for ax, panel in zip(axes, t.panels, strict=True):
+        describe(ax, f"(b) {panel} along all walks", x=t.axis)
+        draw_curves(ax, t, panel, styles)
+        ax.legend(frameon=False, fontsize=8)
     return saved(figure, path)
 
 
-def draw_stream(ax: Any, run: Run) -> None:
-    """Draw the severities of the leaving (red) and entering (blue) corruption, and the source accuracy."""
-    accuracy = ax.twinx()
-    for number, walk in enumerate(walks(steps(run)[:SEGMENTS])):
-        images, both = [step.images for step in walk], severities(walk)
-        for (_, levels), colour in zip(both, ("#d62728", "#1f77b4"), strict=True):
-            ax.plot(images, levels, color=colour, lw=1.6)
-        ax.axvline(images[0], color="0.85", lw=0.8, zorder=0)
-        accuracy.plot(images, [step.accuracy for step in walk], "--", color="0.35", lw=1.2)
-        text = " to ".join(name for name, _ in both).replace("_", " ")
-        ax.text(images[0], 5.15 + 0.3 * (number % 2), text, fontsize=6)
-    ax.set(ylim=(0, 5.8), xlabel=f"images seen ({run.place})")
-    ax.set_ylabel("severity: leaving red, entering blue", fontsize=8)
-    accuracy.set_ylim(0, 100)
-    accuracy.set_ylabel("accuracy of the source model, % (dashed)", fontsize=8)
-    ax.set_title("(b) severities and accuracy over the stream", loc="left", fontsize=9, pad=12)
-
-
-@experiment("rdumb/FigA.3", "rdumb/ccc", method="Source", setting="CCC-Medium", picture=draw_walk)
+@experiment("rdumb/FigA.3", picture=draw_walk)
 def along_walks(runs: list[Run]) -> pd.DataFrame:
     """a walk of CCC-Medium as images; severities and the source model's accuracy along walks"""
     rows = (row for run in runs for row in rows_of_walks(run))
@@ -249,4 +228,4 @@ def rows_of_walks(run: Run) -> Iterator[tuple[Any, ...]]:
             yield *key, round(100 * share), run.place, value
 
 
-along_walks.threshold("constant").near("Source", panel="accuracy", to=50, within=5)
+along_walks.says("constant").near("Source", panel="accuracy", to=50, within=5)

@@ -18,7 +18,7 @@ from ..results.run_state import state
 from ..results.runs import Run, collect, set_beside
 from ..suites import suite
 from ..suites.cell import Cell
-from .experiment import EMBEDDED, EXPERIMENTS, FULL, Experiment, matches
+from .experiment import EMBEDDED, EXPERIMENTS, FULL, Experiment
 from .page import command, overview, page, section
 from .table import Table
 
@@ -117,8 +117,7 @@ def runs_of(cells: list[Cell]) -> list[Run]:
 def runs_in(own: Experiment, folders: list[Path]) -> list[Run]:
     """The finished runs in folders with the names of an experiment, or all if none matches."""
     runs = [run for run in collect(*folders) if run.finished]
-    only = own.only.items()
-    counted = [run for run in runs if all(matches(getattr(run, k), names) for k, names in only)]
+    counted = [run for run in runs if own.matches(vars(run))]
     return counted if any(run.adapts for run in counted) else runs
 
 

@@ -1,6 +1,6 @@
 """Claims, and the verdicts on them: a state, and the numbers from which it follows, in words."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Concatenate, NamedTuple, ParamSpec
 
@@ -38,15 +38,15 @@ class Claim:
     """A sentence of a paper, or of ours, and its checks: its methods, which can be chained, or functions.
 
     group: whose claim it is, one of GROUPS. points: whether its numbers are points of accuracy, the unit of
-    rerun noise. undecidable: by scale, the reason why its runs cannot decide the claim. premise: a check
-    that must hold for the claim to be meaningful; `unless` states what is missing without it.
+    rerun noise. undecidable: the reason why embedded runs cannot decide the claim. premise: a check that
+    must hold for the claim to be meaningful; `unless` states what is missing without it.
     """
 
     id: str
     says: str
-    group: str = "paper"
+    group: str
     points: bool = True
-    undecidable: Mapping[str, str] = field(default_factory=dict)
+    undecidable: str = ""
     premise: Check | None = None
     unless: str = ""
     checks: list[Check] = field(default_factory=list)
@@ -108,8 +108,8 @@ def judge(claim: Claim, table: Table, scale: str = "embedded", noise: float = 0)
     undecided.
     """
     noise = noise if claim.points else 0
-    if scale in claim.undecidable:
-        return Verdict(claim, UNJUDGED, claim.undecidable[scale], [])
+    if claim.undecidable and scale == "embedded":
+        return Verdict(claim, UNJUDGED, claim.undecidable, [])
     if claim.premise is not None:
         premise = list(claim.premise(table))
         if lacking := [part for part in premise if state(part) != HOLDS]:

@@ -16,7 +16,7 @@ from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.papers import EXPERIMENTS, Experiment, reproduce
 from holdfast.benchmarks.papers.accuracy_tables import accuracy, rates
 from holdfast.benchmarks.papers.experiment import HERE, data, notes
-from holdfast.benchmarks.papers.page import PAPERS, overview, page, printed, section
+from holdfast.benchmarks.papers.page import PAPERS, overview, page, section
 from holdfast.benchmarks.papers.table import Table, tidy, written
 from holdfast.benchmarks.suites.grid import SUITES
 
@@ -87,10 +87,12 @@ def test_every_suite_published_table_and_note_is_there() -> None:
     """Experiments share runs, so that a folder stands for one configuration."""
     configs: dict[Path, dict[str, Any]] = {}
     seen: set[str] = set()
+    papers = {own.paper for own in EXPERIMENTS.values()}
+    files = {paper: data(f"{paper}/experiments.json") for paper in papers}
+    assert {f"{paper}/{file}" for paper in papers for file in files[paper]} == EXPERIMENTS.keys()
     for own in EXPERIMENTS.values():
-        ids = [claim.id for claim in own.claims]
-        assert ids == [*data(f"{own.paper}/claims.json").get(own.file, {})]
-        assert not own.published or printed(own.paper, own.published)
+        for group, sentences in own.sentences.items():
+            assert [c.id for c in own.claims if c.group == group] == [*sentences]
         for scale, names in own.suites.items():
             if (key := str((names, scale, own.only, own.takes))) not in seen:
                 seen.add(key)
@@ -113,7 +115,7 @@ def test_full_scale_suites_make_every_printed_row(tmp_path: Path) -> None:
     for cell in cells.values():
         put(cell.folder, cell.names, cell.config, [0.5] * 8, exactly=True)
     table = Table.of(own(reproduce.runs_of([*cells.values()])))
-    for key, numbers in printed("rdumb", "T2.1").items():
+    for key, numbers in own.published.items():
         assert set(numbers) == {*table.xs, "Average"}
         assert key in table.cells
     long = EXPERIMENTS["rdumb/runs27"].cells("full")
@@ -132,7 +134,7 @@ def test_the_printed_numbers_support_the_papers_claims() -> None:
     for own in (own for own in EXPERIMENTS.values() if own.published):
         rows = [
             (panel, curve, float(x) if x.replace(".", "").isdigit() else x, "printed", number)
-            for (panel, curve), cells in printed(own.paper, own.published).items()
+            for (panel, curve), cells in own.published.items()
             for x, value in cells.items()
             if (number := value[0] if isinstance(value, list) else value) is not None
         ]
@@ -223,8 +225,10 @@ def test_a_small_experiment_from_end_to_end(
         "seeds": [43],
     }
     Path("small.yaml").write_text(yaml.safe_dump(suite))
-    own = Experiment(accuracy, "rdumb/small", "two methods", suites={"embedded": ["small.yaml"]})
-    own.says("gains", says="BN gains").above("BNAdapt", "Source")
+    sentences = {"paper": {"gains": "BN gains"}}
+    suites = {"embedded": ["small.yaml"]}
+    own = Experiment(accuracy, "rdumb/small", suites=suites, sentences=sentences)
+    own.says("gains").above("BNAdapt", "Source")
     monkeypatch.setitem(EXPERIMENTS, own.name, own)
     command = ["paper", own.name, "--out", str(tmp_path / "runs")]
     assert main(command) == 0

@@ -149,7 +149,7 @@ def verdict(
     *above: Any, table: Table = CURVES, noise: float = 0, about: Any = None, **options: Any
 ) -> tuple[str, str]:
     """The verdict on a claim that one curve is above another."""
-    claim = Claim("it-is-so", "it is so", **(about or {}))
+    claim = Claim("it-is-so", "it is so", "paper", **(about or {}))
     claim.above(*above, **options)
     found = judge(claim, table, noise=noise)
     return found.state, found.because
@@ -159,7 +159,7 @@ def test_a_claim_of_several_parts_says_which_hold() -> None:
     found, because = verdict("a", ["b"], each=slice(None))
     assert found == UNDECIDED  # at 3 they are equal
     assert "of 3 parts 2 hold, 1 undecided: a - b, 3" in because
-    claim = Claim("it-is-so", "it is so").above("a", "b", x=1).rises("b", to=2)
+    claim = Claim("it-is-so", "it is so", "paper").above("a", "b", x=1).rises("b", to=2)
     assert [part.name for part in judge(claim, CURVES).parts] == ["a - b", "b, 2 - 1"]
     found, because = verdict("b", "a", each=slice(None))
     assert found == FAILS
@@ -173,7 +173,7 @@ def test_claims_without_a_verdict() -> None:
     one = table_of({("", "a", 1): [3], ("", "b", 1): [1]})
     assert verdict("a", "b", table=one)[0] == UNJUDGED
     assert verdict("a", "c", table=one)[0] == UNJUDGED
-    cot = {"undecidable": {"embedded": "COT"}}
+    cot = {"undecidable": "COT"}
     assert verdict("a", "b", about=cot) == (UNJUDGED, "COT")
     for (one, two), state_ in ((("b", "a"), PREMISE), (("a", "b"), HOLDS)):
         rise = partial(claims.above, curve=one, than=two, x=2)
