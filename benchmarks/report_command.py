@@ -16,26 +16,15 @@ def parser() -> argparse.ArgumentParser:
         description=__doc__,
         epilog="example: holdfast report runs/demo --html page.html",
     )
-    parser.add_argument("folder", type=Path, help="folder of a run or of a suite")
-    parser.add_argument(
-        "--status", action="store_true", help="print the state and progress of each run"
-    )
-    parser.add_argument(
-        "--runs", action="store_true", help="print one line per run instead of means"
-    )
-    parser.add_argument(
-        "--format",
-        choices=(*FORMATS, "json"),
-        default="text",
-        help="format of the tables (default: text); csv and json have plain numbers and no figure",
-    )
-    parser.add_argument("--json", action="store_true", help="the same as --format json")
-    parser.add_argument(
-        "--html",
-        type=Path,
-        metavar="FILE",
-        help="write one HTML page with tables, charts and data to FILE (needs holdfast[html])",
-    )
+    add = parser.add_argument
+    add("folder", type=Path, help="folder of a run or of a suite")
+    add("--status", action="store_true", help="print the state and progress of each run")
+    add("--runs", action="store_true", help="print one line per run instead of means")
+    formats = "format of the tables (default: text); csv has plain numbers and no figure"
+    add("--format", choices=(*FORMATS, "csv"), default="text", help=formats)
+    add("--json", action="store_true", help="print all results of runs and their means as JSON")
+    page = "write one HTML page with tables, charts and data to FILE (needs holdfast[html])"
+    add("--html", type=Path, metavar="FILE", help=page)
     return parser
 
 
@@ -48,7 +37,7 @@ def main(argv: list[str]) -> None:
         from .results.report_page import write  # deferred: slow imports
 
         print(f"page: {write(args.folder, find(args.folder), args.html)}")
-    elif args.json or args.format == "json":
+    elif args.json:
         print(json.dumps(as_json(find(args.folder)), indent=1))
     else:
         publish(args.folder, args.format, args.runs)

@@ -269,7 +269,7 @@ def estimators(folders: list[Path]) -> pd.DataFrame:
         for panel, apart in ((name, False), (f"{name}, no line", True)):
             for curve, seed, result in found:
                 # Confidences with or without temperature, whichever has less error.
-                every = {**result.estimates, **result.oracle}
+                every = result.estimates
                 rows += [
                     (
                         panel,

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from ... import HoldfastError
-from ...callbacks.functional.aline import Line, line, pairs, probit
+from ...callbacks.functional.aline import line, pairs, probit
 from ...drawing import panels, saved
 from .model_agreement import Estimates
 
@@ -65,10 +64,9 @@ def draw_panel(ax: Any, title: str, own: Points) -> None:
     for label, (x, y) in both.items():
         colour, size = (AGREEMENT, 6) if label == PAIRS else (ACCURACY, 16)
         ax.scatter(ndtr(x), ndtr(y), s=size, color=colour, lw=0, label=label)
-        found = line_of(x, y)
-        texts.append(f"{label[:3]}: {line_text(found)}")
-        if found is not None:
+        if found := line(x, y):
             ax.plot(ndtr(ends), ndtr(found.slope * ends + found.bias), color=colour, lw=1.3)
+        texts.append(f"{label[:3]}: {found or '-'}")
     limits = ndtr(ends[[0, -1]])
     ax.plot(limits, limits, color="0.6", ls=":", lw=1, label="y = x")
     ticks = [tick for tick in TICKS if limits[0] < tick < limits[1]]
@@ -85,18 +83,3 @@ def probits(values: list[list[float]], samples: list[int]) -> Array:
     """Probits of percentages in and out of distribution, [2,n]."""
     both = zip(np.array(values).T / 100, samples, strict=True)
     return np.stack([probit(shares, n) for shares, n in both])
-
-
-def line_of(x: Array, y: Array) -> Line | None:
-    """The line fitted to points, None if they determine none."""
-    try:
-        return line(x, y)
-    except HoldfastError:
-        return None
-
-
-def line_text(found: Line | None) -> str:
-    """Slope, bias and R² of a line; "-" if there is none."""
-    if found is None:
-        return "-"
-    return f"{found.slope:.2f} x {found.bias:+.2f}, R² {found.r2:.3f}"

@@ -9,19 +9,17 @@ import numpy as np
 from .batch_means import curve, mean_curve, names_in
 from .collapse import intervals
 from .estimate_quality import alarms
-from .groups import Methods, by_setting, groups, styles_of
+from .groups import Methods, groups, styles_of
 from .palette import Style
 from .runs import Run
 
-MOST = 24  # maximum number of settings
 MOST_BANDS = 150  # maximum number of corruption bands; more would hide the curves
 STEP = 0.035  # distance between two rows of marks, in accuracy
-MARKERS = {"reset": "dash", "undone step": "x"}  # alarms are triangles
 NOTE = (
-    "Lines are means over runs in windows, bands one standard deviation, thin lines single runs. Below "
-    "zero, in a row for each method: resets (-), alarms (triangles) and undone steps (x). Shades are "
-    "corruptions. The charts of estimators show accuracy estimated without labels (lines), and true "
-    "accuracy (dots). Click a name in the legend to mute a method."
+    "Lines are means over runs in windows, bands one standard deviation. Below zero, in a row for each "
+    "method: resets (-) and alarms (triangles). Shades are corruptions. The charts of estimators show "
+    "accuracy estimated without labels (lines), and true accuracy (dots). Click a name in the legend to "
+    "mute a method."
 )
 
 Styles = Mapping[str, Style]
@@ -34,7 +32,7 @@ def charts(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
     found, drawn = groups(runs), []
     styles = styles_of(found)
-    for setting, methods in list(by_setting(found).items())[:MOST]:
+    for setting, methods in found.items():
         drawn.append(stream_chart(setting, methods, styles))
         drawn += estimate_charts(setting, methods, styles)
     return [dict(json_item(chart, ID(f"chart {n}"))) for n, chart in enumerate(drawn)]
@@ -63,7 +61,7 @@ def look(label: str, styles: Styles) -> dict[str, Any]:
 
 
 def stream_chart(setting: str, methods: Methods, styles: Styles) -> Any:
-    """The chart of one setting: mean curves, single runs, marks below and corruptions behind them."""
+    """The chart of one setting: mean curves, marks below and corruptions behind them."""
     chart, row = new_chart(setting), 0
     runs = [run for same in methods.values() for run in same]
     if len({run.place for run in runs}) == 1:
@@ -71,36 +69,36 @@ def stream_chart(setting: str, methods: Methods, styles: Styles) -> Any:
     for label, same in methods.items():
         shared = look(label, styles)
         if curves := [curve(run) for run in same if run.accuracy is not None]:
-            mean, sd = mean_curve(curves)["mean"], mean_curve(curves)["sd"]
-            if len(curves) > 1:
-                xs, ys = [list(c.index) for c in curves], [list(c) for c in curves]
-                chart.multi_line(xs, ys, alpha=0.3, line_width=0.5, **shared)
-                chart.varea(mean.index, mean - sd, mean + sd, alpha=0.12, **shared)
+            found = mean_curve(curves)
+            low, high = found["mean"] - found["sd"], found["mean"] + found["sd"]
+            chart.varea(found.index, low, high, alpha=0.12, **shared)
             dashes = list(styles[label].dashes)
-            chart.line(mean.index, mean, line_width=2, line_dash=dashes, **shared)
+            chart.line(found.index, found["mean"], line_width=2, line_dash=dashes, **shared)
         marks = [(kind, at) for run in same for kind, at in marks_of(run) if len(at)]
         row += bool(marks)
         for kind, images in marks:
-            own = shared | {"name": f"{label}: {kind}", "marker": MARKERS.get(kind, "triangle")}
+            marker = "dash" if kind == "reset" else "triangle"
+            own = shared | {"name": f"{label}: {kind}", "marker": marker}
             chart.scatter(images, np.full(len(images), -STEP * row), size=7, **own)
     return chart
 
 
 def marks_of(run: Run) -> Iterator[tuple[str, np.ndarray]]:
-    """The image counts at which a run was reset, undid a step or raised an alarm (by rule)."""
+    """The image counts at which a run was reset or raised an alarm (by rule)."""
     images = run.column("images")
     yield "reset", images[run.column("reset") > 0]
-    yield "undone step", images[run.column("not_finite") > 0]
     for (name, rule), alarm in alarms(run).items():
         yield f"alarm of {name}: {rule}", images[[found.first for found in intervals(alarm)]]
 
 
 def shade_corruptions(chart: Any, run: Run) -> None:
     """Shade the corruptions of a run's stream, ignoring severities, unless there are too many."""
-    bands = groupby(run.rows, lambda row: " + ".join(names_in(row)))
-    ends = {n: (name, list(rows)[-1]["images"]) for n, (name, rows) in enumerate(bands)}
+    bands = [
+        (name, list(rows)[-1]["images"])
+        for name, rows in groupby(run.rows, lambda row: " + ".join(names_in(row)))
+    ]
     start = 0
-    for n, (name, end) in ends.items() if 1 < len(ends) <= MOST_BANDS else ():
+    for n, (name, end) in enumerate(bands if 1 < len(bands) <= MOST_BANDS else ()):
         shade = {"color": ("#777777", "#bbbbbb")[n % 2], "alpha": 0.1, "name": name}
         chart.quad(left=start, right=end, bottom=0, top=1, **shade)
         start = end
@@ -108,9 +106,8 @@ def shade_corruptions(chart: Any, run: Run) -> None:
 
 def estimate_charts(setting: str, methods: Methods, styles: Styles) -> Iterator[Any]:
     """One chart per estimator with the mean curves of its estimates and of the true accuracy."""
-    for name in dict.fromkeys(
-        n for same in methods.values() for run in same for n in run.estimators
-    ):
+    runs = [run for same in methods.values() for run in same]
+    for name in dict.fromkeys(name for run in runs for name in run.estimators):
         chart = new_chart(f"{name} ({setting})")
         for label, same in methods.items():
             if watched := [run for run in same if name in run.estimators]:

@@ -3,12 +3,14 @@
 from argparse import ArgumentParser, Namespace
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ... import HoldfastError
 from ...alarms import WINDOW
+from ...run_folder import OUTPUTS
 from .collapse import below
 from .estimate_quality import alarm_quality, alarms, of_run
 from .runs import Run, collect
@@ -49,12 +51,7 @@ def parser() -> ArgumentParser:
 def main(argv: list[str]) -> None:
     """Run a subcommand."""
     args = parser().parse_args(argv)
-    if args.command == "agree":
-        from .agree import agree  # deferred: imports torch
-
-        agree(args)
-    else:
-        {"warnings": warnings, "quality": quality, "fit": fit}[args.command](args)
+    {"warnings": warnings, "quality": quality, "fit": fit, "agree": agree}[args.command](args)
 
 
 def quality(args: Namespace) -> None:
@@ -144,3 +141,50 @@ def fit(args: Namespace) -> None:
     error = np.mean([abs(f(p.flips[f.weighted]) - p.accuracy) for p in found])
     print(f"{args.out}: coefficients {terms} (highest degree first),")
     print(f"fitted to {len(found)} streams; mean absolute error on them: {100 * error:.2f} points")
+
+
+def agree(args: Namespace) -> None:
+    """Print the estimates for each model on each stream, and their errors for each stream."""
+    # Deferred: they import torch.
+    from .agreement_plot import draw, points
+    from .model_agreement import TRUSTED, estimate, from_folders, from_runs
+
+    several = [*from_runs(args.folders), *from_folders(args.folders, args.together)]
+    if not several:
+        raise HoldfastError(
+            f"Found neither two runs on the same images with {OUTPUTS} nor a folder with the "
+            "predictions of two models. Pass folders of runs of different models with the same "
+            "DatasetEstimates (adapting: true for adapting methods), of an ensemble, or of npz files."
+        )
+    found = list(map(estimate, several))
+    if args.figure:
+        names = [result.models.stream.replace("/", "\n", 1) for result in found]
+        panels = dict(zip(names, map(points, found), strict=True))
+        print(f"{draw(panels, args.figure)}: both lines")
+    tables = [result.table for result in found]
+    print("Accuracy of each model and its estimates, in percent")
+    print(formatted(pd.concat(tables).map(as_text)))
+    print("\nMean absolute errors over the models, in points, and lines on probit axes")
+    errors = [
+        {
+            **table.iloc[0][["stream", "seed", "measure"]],
+            **table[[*result.estimates]].sub(table["accuracy"], axis=0).abs().mean(),
+            "accuracy line": str(result.accuracy_line or "-"),
+            "agreement line": str(result.agreement_line or "-"),
+            "agreement - accuracy, source": result.excess,
+        }
+        for result, table in zip(found, tables, strict=True)
+    ]
+    print(formatted(pd.DataFrame(errors).map(as_text)))
+    trusted = sum(result.r2 > TRUSTED for result in found)
+    print(
+        f"\nALine is reliable where R² of the agreement line exceeds {TRUSTED} (here {trusted} of "
+        f"{len(found)})\nand the models' agreement on source data does not exceed their accuracy."
+    )
+
+
+def as_text(value: Any) -> str:
+    """A share in percent with two decimals, "-" if unknown; anything else as it is."""
+    if pd.isna(value):
+        return "-"
+    return f"{100 * value:.2f}" if isinstance(value, float) else str(value)

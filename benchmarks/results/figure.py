@@ -8,10 +8,9 @@ import numpy as np
 
 from ...drawing import panels, pyplot, saved
 from .batch_means import curve, mean_curve
-from .groups import Methods, by_setting, groups, styles_of
+from .groups import Methods, groups, styles_of
 from .runs import Run
 
-MOST = 24  # maximum number of panels
 STEP = 0.03  # distance between two rows of resets, in accuracy
 Looks = dict[str, dict[str, Any]]  # the arguments of matplotlib for each method's lines
 
@@ -19,28 +18,25 @@ Looks = dict[str, dict[str, Any]]  # the arguments of matplotlib for each method
 def draw(runs: Sequence[Run], path: Path) -> Path:
     """Draw the windowed accuracy of each method in each setting; returns the path.
 
-    Thick lines are means over runs, with a band of one standard deviation; thin lines are single runs.
-    Resets are ticks below zero, one row per method.
+    Lines are means over runs, with a band of one standard deviation. Resets are ticks below zero, one row
+    per method.
     """
-    every = groups(runs)
-    found = by_setting(every)
-    shown = dict(list(found.items())[:MOST])
+    found = groups(runs)
     looks: Looks = {
         label: {"color": style.colour, "ls": (0, style.dashes) if style.dashes else "-"}
-        for label, style in styles_of(every).items()
+        for label, style in styles_of(found).items()
     }
-    columns = min(len(shown), 3) if len(shown) <= 9 else 4
+    columns = min(len(found), 3) if len(found) <= 9 else 4
     width, height = (8.0, 4.0) if columns == 1 else (10.0, 2.8 if columns < 4 else 2.0)
-    size = (width, height * -(-len(shown) // columns) + 0.25 * len(looks) / 6 + 0.6)
+    size = (width, height * -(-len(found) // columns) + 0.25 * len(looks) / 6 + 0.6)
     with pyplot().rc_context({"text.parse_math": False}):
-        figure, axes = panels(len(shown), columns, size=size, sharex=True, sharey=True)
+        figure, axes = panels(len(found), columns, size=size, sharex=True, sharey=True)
         rows = [
             draw_panel(ax, title, methods, looks)
-            for ax, (title, methods) in zip(axes, shown.items(), strict=True)
+            for ax, (title, methods) in zip(axes, found.items(), strict=True)
         ]
         axes[0].set_ylim(bottom=-STEP * (max(rows) + 0.7))
-        left_out = f" (the first {MOST} of {len(found)} settings)" if len(found) > MOST else ""
-        figure.supxlabel(f"images seen{left_out}", fontsize=9)
+        figure.supxlabel("images seen", fontsize=9)
         handles = [pyplot().Line2D([], [], lw=1.8, **look) for look in looks.values()]
         options: dict[str, Any] = {"ncols": 6, "frameon": False, "fontsize": 9}
         figure.legend(handles, list(looks), loc="outside upper center", **options)
@@ -48,7 +44,7 @@ def draw(runs: Sequence[Run], path: Path) -> Path:
 
 
 def draw_panel(ax: Any, title: str, methods: Methods, looks: Looks) -> int:
-    """Draw one setting: runs, means and resets of each method; returns the number of rows of resets."""
+    """Draw the means and resets of each method; returns the number of rows of resets."""
     from matplotlib.ticker import EngFormatter, PercentFormatter  # deferred: slow import
 
     row = 0
@@ -56,8 +52,6 @@ def draw_panel(ax: Any, title: str, methods: Methods, looks: Looks) -> int:
         look = looks[label]
         if curves := [curve(run) for run in runs if run.accuracy is not None]:
             found = mean_curve(curves)
-            for each in curves if len(curves) > 1 else ():
-                ax.plot(each, lw=0.4, alpha=0.25, **look)
             low, high = found["mean"] - found["sd"], found["mean"] + found["sd"]
             ax.fill_between(found.index, low, high, color=look["color"], alpha=0.12, lw=0)
             ax.plot(found["mean"], lw=1.8, **look)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from ... import HoldfastError
 from ...callbacks.functional.aline import (
@@ -24,7 +25,7 @@ from ...callbacks.functional.aline import (
 from ...callbacks.functional.confidence import score_estimates
 from ...callbacks.functional.spans import MEASURES
 from ...run_folder import OUTPUTS
-from .predictions import VALIDATION, Predictions, load
+from .predictions import VALIDATION, Predictions, load, prediction_files
 from .runs import Run, collect
 
 Array = np.ndarray
@@ -76,36 +77,50 @@ class Estimates(NamedTuple):
         return float("nan") if self.agreement_line is None else self.agreement_line.r2
 
     @property
-    def oracle(self) -> dict[str, Array]:
-        """Each confidence estimate, with or without temperature scaling, whichever has the lower error.
-
-        Saxena et al. 2024 report this oracle choice, which needs labels.
-        """
-        best = {}
-        for name, plain in self.estimates.items() if self.truth is not None else ():
-            if (calibrated := self.estimates.get(f"{name}_T")) is not None:
-                errors = [np.abs(e - self.truth).mean() for e in (plain, calibrated)]
-                best[f"{name} (oracle)"] = (plain, calibrated)[int(np.argmin(errors))]
-        return best
+    def table(self) -> pd.DataFrame:
+        """The accuracy of each model and its estimates, in [0,1]; NaN where unknown."""
+        own, truth = self.models, np.nan if self.truth is None else self.truth
+        facts = {
+            "stream": own.stream,
+            "seed": own.seed,
+            "measure": own.measured,
+            "model": own.names,
+        }
+        return pd.DataFrame({**facts, "accuracy": truth, **self.estimates})
 
 
 def estimate(models: Models) -> Estimates:
     """Estimate by naive agreement, confidences and, with at least three distinct models, ALine-S and -D."""
     measure, samples = models.measure, models.samples
     inside = accuracies(models.val_classes, models.val_labels, measure)
-    truth = None if models.labels is None else accuracies(models.classes, models.labels, measure)
     within, across = (agreements(c, measure) for c in (models.val_classes, models.classes))
     estimates = {"agreement": mean_with_others(across), **models.confidence}
-    found = Estimates(models, inside, truth, (within, across), estimates)
-    try:
-        if truth is not None:
-            own = line(probit(inside, samples[0]), probit(truth, samples[1]))
-            found = found._replace(accuracy_line=own)
-        aline = aline_of_shares(inside, within, across, samples)
-    except HoldfastError:
+    aline = aline_of_shares(inside, within, across, samples)
+    if aline is not None:
+        estimates |= {"ALine-S": aline.aline_s, "ALine-D": aline.aline_d}
+    found = Estimates(
+        models, inside, None, (within, across), estimates, aline and aline.agreement_line
+    )
+    if models.labels is None:
         return found
-    estimates |= {"ALine-S": aline.aline_s, "ALine-D": aline.aline_d}
-    return found._replace(agreement_line=aline.agreement_line)
+    truth = accuracies(models.classes, models.labels, measure)
+    estimates |= oracles(estimates, truth)
+    own = line(probit(inside, samples[0]), probit(truth, samples[1]))
+    return found._replace(truth=truth, accuracy_line=own)
+
+
+def oracles(estimates: dict[str, Array], truth: Array) -> dict[str, Array]:
+    """Each confidence estimate, with or without temperature scaling, whichever has the lower error.
+
+    Saxena et al. 2024 report this oracle choice, which needs labels.
+    """
+    return {
+        f"{name} (oracle)": min(
+            plain, estimates[f"{name}_T"], key=lambda e: np.abs(e - truth).mean()
+        )
+        for name, plain in estimates.items()
+        if f"{name}_T" in estimates
+    }
 
 
 def from_files(files: list[Path], prefix: str, seed: int | None = None) -> list[Models]:
@@ -115,6 +130,16 @@ def from_files(files: list[Path], prefix: str, seed: int | None = None) -> list[
         HoldfastError: if the files have different samples or kinds of predictions, or no shift in common.
     """
     return combined(list(map(str, files)), list(map(load, files)), prefix, seed)
+
+
+def from_folders(folders: list[Path], together: bool) -> Iterator[Models]:
+    """The ensembles with predictions below the folders; with `together`, all models as one ensemble."""
+    found = prediction_files(folders)
+    if together and found:
+        found = {Path(): [file for files in found.values() for file in files]}
+    for folder, files in found.items():
+        if len(files) > 1:
+            yield from from_files(files, "/".join(folder.parts[-3:]))
 
 
 def from_runs(folders: list[Path]) -> Iterator[Models]:

@@ -7,7 +7,6 @@ import pandas as pd
 
 from ... import printable
 from ...files import reason
-from ...run_folder import begun
 from .groups import groups
 from .run_protocol import sentence
 from .run_state import STATES, State
@@ -27,35 +26,32 @@ def publish(folder: Path, form: str = "text", each_run: bool = False) -> None:
     """Print the tables and the missing runs, draw the figure, and print its path."""
     everything = find(folder)
     runs = with_results(everything)
-    if not runs:
-        print(
-            "\n".join(
-                [*missing(everything), printable(f"{folder} contains no runs with results yet")]
-            )
-        )
-        return
-    if form == "csv":
+    if form == "csv" and runs:
         table = frame(runs) if each_run else means(groups(everything))
         print(table.to_csv(index=False), end="")
         return
-    if each_run:
+    if runs and each_run:
         print(formatted(runs_table(runs), form))
-    else:
+    elif runs:
         print_means(means(groups(everything)), form)
-    for line in [*missing(everything), *remarks(runs)]:
-        print(line)
+    print(*missing(everything), *remarks(runs), figure(runs, folder), sep="\n")
+
+
+def figure(runs: list[Run], folder: Path) -> str:
+    """Draw the figure in the folder; returns its path, or why there is none, as a sentence."""
+    from .figure import draw  # deferred: slow import
+
+    if not runs:
+        return printable(f"{folder} contains no runs with results yet")
     if all(run.accuracy is None for run in runs):
-        print(
+        return printable(
             f"no figure: the runs have no labels. `holdfast report {folder} --html FILE` draws the "
             "estimates."
         )
-        return
-    from .figure import draw  # deferred: slow import
-
     try:
-        print(printable(f"figure: {draw(runs, folder / 'accuracy.png')}"))
+        return printable(f"figure: {draw(runs, folder / 'accuracy.png')}")
     except OSError as error:
-        print(printable(f"no figure: cannot write to {folder} ({reason(error)})"))
+        return printable(f"no figure: cannot write to {folder} ({reason(error)})")
 
 
 def print_means(table: pd.DataFrame, form: str) -> None:
@@ -84,30 +80,34 @@ def missing(runs: list[Run]) -> list[str]:
     for run in runs:
         state = run.state
         named = f"{run.place}, {run.label}" if run.method else str(run.folder)
-        seen = "begins"
-        if run.provenance and begun(run.folder):
-            seen = f"{points(run.accuracy)} % after {run.images:,} images"
-        texts = {"failed": f"failed: {named}: {state.note}", "waiting": f"missing: {named}"}
-        if state.name != "finished":
-            unfinished = f"not in the means: {named} (unfinished): {seen}"
-            found.append(printable(texts.get(state.name, unfinished)))
-    return found
+        if state.name == "failed":
+            found.append(f"failed: {named}: {state.note}")
+        elif state.name == "waiting":
+            found.append(f"missing: {named}")
+        elif state.name != "finished":
+            seen = "begins"
+            if run.begun:
+                seen = f"{points(run.accuracy)} % after {run.images:,} images"
+            found.append(f"not in the means: {named} (unfinished): {seen}")
+    return list(map(printable, found))
 
 
 def remarks(runs: list[Run]) -> list[str]:
     """One sentence per remark on a single run with results."""
-    found = [(r, "never updated", "no step changed a parameter") for r in runs if r.never_updated]
+    found = []
     for run in runs:
+        named = f"{run.place}, {run.label}"
+        if run.never_updated:
+            found.append(f"never updated: {named}: no step changed a parameter")
         if run.not_finite:
-            found.append((run, "not finite", f"{run.not_finite} steps were undone"))
-        if run.not_finite_images:
-            left_out = f"{run.not_finite_images} non-finite images were excluded and count as wrong"
-            found.append((run, "not finite", left_out))
+            found.append(f"not finite: {named}: {run.not_finite} steps were undone")
+        if n := run.not_finite_images:
+            found.append(f"not finite: {named}: {n} images were excluded and count as wrong")
         if others := run.provenance.get("ran_on", [])[1:]:
             steps = ", ".join(f"{entry['step']:,}" for entry in others)
             changed = f"device, threads or versions changed at step {steps}"
-            found.append((run, "resumed elsewhere", changed))
-    return [printable(f"{what}: {run.place}, {run.label}: {why}") for run, what, why in found]
+            found.append(f"resumed elsewhere: {named}: {changed}")
+    return list(map(printable, found))
 
 
 def as_json(everything: list[Run]) -> dict[str, list[dict[str, Any]]]:
@@ -146,7 +146,7 @@ def status(folder: Path) -> str:
 
 def progress(run: Run, state: State) -> tuple[str, str, str, str]:
     """Accuracy, images, and of a running one speed and remaining time; "" where unknown."""
-    if not run.provenance or not begun(run.folder):
+    if not run.begun:
         return "", "", "", ""
     length = run.provenance.get("images")
     images = f"{run.images:,}{f'/{length:,}' if length else ''} images"

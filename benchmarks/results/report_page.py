@@ -21,7 +21,7 @@ from .runs import Run, with_results
 from .tables import details, matrix, means
 from .text_table import first_of, points
 
-SKIPPED = ("method", "stream_id", "started", "resumed", "ran_on", "setting", "setting_id")
+SKIPPED = ["method", "stream_id", "started", "resumed", "ran_on", "setting", "setting_id"]
 
 
 def write(folder: Path, everything: list[Run], file: Path) -> Path:
@@ -89,9 +89,6 @@ def tables(found: pd.DataFrame, runs: Sequence[Run]) -> dict[str, pd.DataFrame]:
     return shown
 
 
-# ---- provenance ----------------------------------------------------------------------------------------
-
-
 def command(run: Run) -> str | None:
     """The command that repeats a run; None for a run started from Python."""
     config = run.folder / CONFIG
@@ -100,33 +97,16 @@ def command(run: Run) -> str | None:
 
 def provenance(runs: Sequence[Run]) -> pd.DataFrame:
     """The facts of each method's runs; one column, "all methods", for those that do not differ."""
-    facts = pd.DataFrame([{k: words(v) for k, v in run.provenance.items()} for run in runs])
-    facts = facts.drop(columns=list(SKIPPED), errors="ignore").fillna("")
+    facts = pd.DataFrame([run.provenance for run in runs]).drop(columns=SKIPPED, errors="ignore")
     by_method = facts.groupby([run.label for run in runs], sort=False).agg(
-        lambda values: "; ".join(first_of(distinct(filter(None, values))))
+        lambda values: "; ".join(first_of(distinct(values.dropna())))
     )
     same = by_method.nunique() == 1
     table = by_method.mask(same, "").T
     table.insert(0, "all methods", by_method.iloc[0].where(same, ""))
-    return table[(table != "").any(axis=1)].reset_index(names="")
-
-
-def words(content: Any) -> str:
-    """A value as text, without what is unset.
-
-    >>> words({"class": "SGD", "lr": 0.1, "nesterov": False})
-    'SGD (lr 0.1)'
-    """
-    if isinstance(content, list):
-        return ", ".join(map(words, content))
-    if not isinstance(content, dict):
-        return "" if content in (None, False) else str(content)
-    texts = {key: words(value) for key, value in content.items() if key != "class"}
-    inside = ", ".join(f"{key} {text}" for key, text in texts.items() if text)
-    if not (name := content.get("class", "")):
-        return inside
-    return f"{name} ({inside})" if inside else name
+    return table.reset_index(names="")
 
 
 def distinct(values: Iterable[Any]) -> list[str]:
-    return list(dict.fromkeys(str(value) for value in values if value is not None))
+    """The different values as text, without empty ones."""
+    return list(dict.fromkeys(str(value) for value in values if value))

@@ -102,6 +102,11 @@ class Run:
         return (self.folder / SUMMARY).exists()
 
     @property
+    def begun(self) -> bool:
+        """Whether the run has a result, of one batch at least."""
+        return bool(self.provenance) and begun(self.folder)
+
+    @property
     def adapts(self) -> bool:
         """Whether the method is not the frozen source model."""
         return self.provenance.get("method") != "Source"
@@ -218,12 +223,6 @@ class Run:
             return float(np.mean((theirs["classes"] == labels) & (ours["classes"] != labels)))
 
     @property
-    def adapting_share(self) -> float | None:
-        """The share of the backbone's parameters that adapt."""
-        adapting, all_of_them = map(self.provenance.get, ("adapted_parameters", "parameters"))
-        return adapting / all_of_them if all_of_them and adapting is not None else None
-
-    @property
     def images(self) -> int:
         """The number of images processed so far."""
         return self.rows[-1]["images"]
@@ -287,7 +286,7 @@ def with_results(runs: Iterable[Run]) -> list[Run]:
     They are sorted by stream, seed and name, the source model first. Linked runs have the same weights and
     stream; of several, a finished one is preferred, then one with the same override.
     """
-    known = [run for run in runs if run.provenance and begun(run.folder)]
+    known = [run for run in runs if run.begun]
     set_beside(known, "source", "Source")
     set_beside(known, "bnadapt", "BNAdapt")
 

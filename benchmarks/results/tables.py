@@ -57,80 +57,14 @@ def run_row(run: Run) -> Row:
         "seed": run.seed,
         "method": run.label,
         **{name: getattr(run, name) for name in RESULTS},
+        "gain_over_source": gain(run, run.source),
+        "gain_over_bnadapt": gain(run, run.bnadapt),
+        "time_in_sources": run.step_seconds / run.source.step_seconds if run.source else None,
         "started": run.provenance["started"],
         "stream_id": run.stream_id,
         "folder": str(run.folder),
         "names": {name: getattr(run, name) for name in NAMES},
         "protocol": str(run.protocol),
-    }
-
-
-# ---- one row per method and setting ----------------------------------------------------------------------
-
-# The columns of `means` that are aggregated over runs, each from one of their `facts`.
-MEANS = {
-    "accuracy": ("accuracy", "mean"),
-    "sd": ("accuracy", "std"),
-    "runs": ("accuracy", "count"),
-    "worst": ("accuracy", "min"),
-    "last_eighth": ("accuracy_last_eighth", "mean"),
-    "collapsed": ("collapsed", "sum"),
-    "collapse_rate": ("collapsed", "mean"),
-    "compared": ("collapsed", "count"),  # number of runs with a source model on the same images
-    "first_collapse_step": ("collapse_step", "min"),
-    "gain_over_source": ("gain_over_source", "mean"),
-    "gain_over_bnadapt": ("gain_over_bnadapt", "mean"),
-    "negative_flips": ("negative_flips", "mean"),
-    "time_in_sources": ("time_in_sources", "median"),
-    "never_updated": ("never_updated", "sum"),
-    "images_used": ("images_used", "mean"),
-    "adapting_share": ("adapting_share", "mean"),
-    "adapts": ("adapts", "max"),
-}
-COUNTS = ("collapsed", "first_collapse_step", "never_updated")  # whole numbers
-
-
-def means(found: Groups) -> pd.DataFrame:
-    """One row per setting and method: means over the finished runs with labels; NaN where unknown."""
-    names = list(dict.fromkeys(name for name, _ in MEANS.values()))
-    each = [
-        {"setting": setting, "method": method, "place": run.place, **facts(run)}
-        for (setting, method), runs in found.items()
-        for run in runs
-    ]
-    frame = pd.DataFrame(each, columns=["setting", "method", "place", *names])
-    by = frame.astype(dict.fromkeys(names, float)).groupby(["setting", "method"], sort=False)
-    table = by.agg(**MEANS).reset_index()
-    table["runs_wanted"] = table["setting"].map(frame.groupby("setting")["place"].nunique())
-    for name in ("gain_over_source", "gain_over_bnadapt"):
-        error = by[name].sem().to_numpy()
-        half = stdtrit(by[name].count().to_numpy() - 1, (1 + LEVEL) / 2) * error
-        table[f"{name}_low"], table[f"{name}_high"] = table[name] - half, table[name] + half
-    done = [[run for run in runs if scored(run)] for runs in found.values()]
-    table["below_source"] = pd.Series(map(below_source, done), dtype=object)
-    table["protocol"] = pd.Series(
-        [runs[0].protocol if runs else None for runs in done], dtype=object
-    )
-    table["adapts"] = table["adapts"] == 1
-    table["collapsed"] = table["collapsed"].where(table["compared"] > 0)
-    return table.astype(dict.fromkeys(COUNTS, "Int64"))
-
-
-def scored(run: Run) -> bool:
-    """Whether a run is finished and has labels."""
-    return run.finished and bool(run.provenance) and run.accuracy is not None
-
-
-def facts(run: Run) -> Row:
-    """What a run contributes to `means`; nothing before it is finished, or without labels."""
-    if not scored(run):
-        return {}
-    known = {name: getattr(run, name, None) for name, _ in MEANS.values()}
-    return known | {
-        "collapsed": run.collapsed if run.adapts else None,
-        "gain_over_source": gain(run, run.source),
-        "gain_over_bnadapt": gain(run, run.bnadapt),
-        "time_in_sources": run.step_seconds / run.source.step_seconds if run.source else None,
     }
 
 
@@ -140,6 +74,60 @@ def gain(run: Run, other: Run | None) -> float | None:
         return None
     ours, theirs = run.accuracy, other.accuracy
     return None if ours is None or theirs is None else ours - theirs
+
+
+# ---- one row per method and setting ----------------------------------------------------------------------
+
+# The columns of `means` that are aggregated over runs, each from an entry of `run_row`.
+MEANS = {
+    "accuracy": ("accuracy", "mean"),
+    "sd": ("accuracy", "std"),
+    "runs": ("accuracy", "count"),
+    "last_eighth": ("accuracy_last_eighth", "mean"),
+    "collapsed": ("collapsed", "sum"),
+    "compared": ("collapsed", "count"),  # number of runs with a source model on the same images
+    "first_collapse_step": ("collapse_step", "min"),
+    "gain_over_source": ("gain_over_source", "mean"),
+    "gain_over_bnadapt": ("gain_over_bnadapt", "mean"),
+    "time_in_sources": ("time_in_sources", "median"),
+    "never_updated": ("never_updated", "sum"),
+    "images_used": ("images_used", "mean"),
+    "adapts": ("adapts", "max"),
+}
+COUNTS = ("collapsed", "first_collapse_step", "never_updated")  # whole numbers
+
+
+def means(found: Groups) -> pd.DataFrame:
+    """One row per setting and method: means over the finished runs with labels; NaN where unknown."""
+    names = list(dict.fromkeys(name for name, _ in MEANS.values()))
+    each, done = [], []
+    for setting, methods in found.items():
+        for method, runs in methods.items():
+            done.append(scored := [run for run in runs if is_scored(run)])
+            for run in runs:
+                facts = run_row(run) if run in scored else {}
+                each.append(facts | {"setting": setting, "method": method, "place": run.place})
+    frame = pd.DataFrame(each, columns=["setting", "method", "place", *names])
+    frame = frame.astype(dict.fromkeys(names, float))
+    frame["collapsed"] = frame["collapsed"].where(frame["adapts"] == 1)
+    by = frame.groupby(["setting", "method"], sort=False)
+    table = by.agg(**MEANS).reset_index()
+    table["runs_wanted"] = table["setting"].map(frame.groupby("setting")["place"].nunique())
+    for name in ("gain_over_source", "gain_over_bnadapt"):
+        error = by[name].sem().to_numpy()
+        half = stdtrit(by[name].count().to_numpy() - 1, (1 + LEVEL) / 2) * error
+        table[f"{name}_low"], table[f"{name}_high"] = table[name] - half, table[name] + half
+    protocols = [runs[0].protocol if runs else None for runs in done]
+    table["below_source"] = pd.Series(map(below_source, done), dtype=object)
+    table["protocol"] = pd.Series(protocols, dtype=object)
+    table["adapts"] = table["adapts"] == 1
+    table["collapsed"] = table["collapsed"].where(table["compared"] > 0)
+    return table.astype(dict.fromkeys(COUNTS, "Int64"))
+
+
+def is_scored(run: Run) -> bool:
+    """Whether a run is finished and has labels."""
+    return run.finished and run.begun and run.accuracy is not None
 
 
 def below_source(runs: Sequence[Run]) -> bool | None:
@@ -168,8 +156,8 @@ TEXTS: dict[str, Callable[[Any], str]] = {
     **{name: str for name in ("resets", "not_finite", "not_finite_images")},
     "images_per_second": "{:,.0f}".format,
 }
-RARE = {"never updated", "images used", "not finite", "not finite images", "negative flips"}
-RARE |= {"over Source [95 %]", "over BNAdapt [95 %]", "time × Source", "adapts"}
+RARE = {"never updated", "images used", "not finite", "not finite images"}
+RARE |= {"over Source [95 %]", "over BNAdapt [95 %]", "time × Source"}
 
 
 def runs_table(runs: Sequence[Run]) -> pd.DataFrame:
@@ -186,22 +174,19 @@ def details(table: pd.DataFrame) -> pd.DataFrame:
     """One row per method and setting as text; the column of a single setting is omitted."""
     rows = []
     for row in records(table):
-        adapting, time = row["adapting_share"], row["time_in_sources"]
+        time = row["time_in_sources"]
         texts = {
             "setting": row["setting"],
             "method": row["method"],
             "accuracy": mean_text(row),
-            "worst run": points(row["worst"]),
             "last eighth": points(row["last_eighth"]),
             "below source": YES.get(row["below_source"], "-"),
             "collapsed": collapse_text(row),
             "over Source [95 %]": gain_text(row, "gain_over_source"),
             "over BNAdapt [95 %]": gain_text(row, "gain_over_bnadapt"),
-            "negative flips": points(row["negative_flips"]),
             "time × Source": "-" if time is None else f"{time:.2f}",
             "never updated": str(row["never_updated"] or "-"),
             "images used": points(row["images_used"]),
-            "adapts": "-" if adapting is None else f"{adapting:.2%}",
         }
         rows.append(texts)
     shown = without_empty(pd.DataFrame(rows))

@@ -7,7 +7,7 @@ import pandas as pd
 
 from ... import printable
 
-FORMATS = ("text", "markdown", "latex", "csv")  # formats of tables
+FORMATS = ("text", "markdown", "latex")
 LATEX = {"±": r"$\pm$", "×": r"$\times$", "↓": r"$\downarrow$"}
 
 Lines = Sequence[Sequence[str]]  # the lines of a table
@@ -54,8 +54,6 @@ def formatted(table: pd.DataFrame | Lines, form: str = "text") -> str:
     if not isinstance(table, pd.DataFrame):
         table = pd.DataFrame(table[1:], columns=list(table[0]))
     table = table.map(printable).rename(columns=printable)
-    if form == "csv":
-        return table.to_csv(index=False).rstrip("\n")
     if form == "latex":
         columns = "l" + "r" * (len(table.columns) - 1)
         text = table.to_latex(index=False, escape=True, column_format=columns).rstrip("\n")

@@ -12,8 +12,6 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 from scipy.stats import rankdata
 
-from ... import HoldfastError
-
 Array = np.ndarray
 Measure = Callable[[Array, Array], Array]  # similarity in [0,1] of predictions, one number for each
 
@@ -64,18 +62,14 @@ class Line(NamedTuple):
     bias: float
     r2: float
 
+    def __str__(self) -> str:
+        return f"{self.slope:.2f} x {self.bias:+.2f}, R² {self.r2:.3f}"
 
-def line(x: Array, y: Array) -> Line:
-    """The least-squares line.
 
-    Raises:
-        HoldfastError: if all x are equal, which determines no line.
-    """
+def line(x: Array, y: Array) -> Line | None:
+    """The least-squares line; None if all x are equal, which determines no line."""
     if np.ptp(x) < 1e-12:
-        raise HoldfastError(
-            "All models have the same accuracy and agreement in distribution, so there is no "
-            "line. Agreement-on-the-line needs models that differ."
-        )
+        return None
     slope, bias = np.polyfit(x, y, 1)
     residual = y - slope * x - bias
     variance = y.var()
@@ -93,7 +87,7 @@ class ALine(NamedTuple):
 
 def aline_of_shares(
     accuracy: Array, inside: Array, outside: Array, samples: tuple[int, int]
-) -> ALine:
+) -> ALine | None:
     """ALine-S and ALine-D from in-distribution accuracy [m] and agreement [m,m] in and out of distribution.
 
     The line probit(agreement OOD) = a probit(agreement ID) + b is fitted to all pairs (Saxena et al.
@@ -102,14 +96,14 @@ def aline_of_shares(
     least squares over the pairs, (w_i + w_j) / 2 = probit(agr OOD) + a ((probit acc_i + probit acc_j) / 2 -
     probit(agr ID)) for w = probit(accuracy OOD). `samples`: numbers of samples in and out of distribution.
 
-    Raises HoldfastError if there are fewer than three models.
+    None with fewer than three models, or if they are too similar for a line.
     """
     models = len(accuracy)
-    if models < 3:
-        raise HoldfastError(f"Agreement-on-the-line needs at least 3 models, not {models}.")
     first, second = pairs(models)
     x, y = probit(inside[first, second], samples[0]), probit(outside[first, second], samples[1])
     fitted = line(x, y)
+    if models < 3 or fitted is None:
+        return None
     known = probit(accuracy, samples[0])
     rows = np.zeros((len(x), models))
     rows[np.arange(len(x)), first] = rows[np.arange(len(x)), second] = 0.5

@@ -9,7 +9,6 @@ from conftest import GOLDEN
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import norm
 
-from holdfast import HoldfastError
 from holdfast.callbacks.functional import aline as ag
 from holdfast.callbacks.functional import confidence as cf
 from holdfast.callbacks.functional import spans
@@ -110,7 +109,7 @@ def test_labels_keep_the_marginal() -> None:
     assert max(chunk.max() for chunk in chunks) > 24_000
 
 
-def aline(inside: Any, labels: Any, outside: Any) -> ag.ALine:
+def aline(inside: Any, labels: Any, outside: Any) -> ag.ALine | None:
     """From predictions [m,n] in and out of distribution, and the labels of the first."""
     shares = ag.accuracies(inside, labels), ag.agreements(inside), ag.agreements(outside)
     return ag.aline_of_shares(*shares, (inside.shape[1], outside.shape[1]))
@@ -124,6 +123,7 @@ def test_aline(case: str) -> None:
     names = ("id_preds", "id_labels", "ood_preds")
     inside, labels, outside = (inputs[f"{case}.{name}"] for name in names)
     found = aline(inside, labels, outside)
+    assert found is not None
     slope, bias, r2 = found.agreement_line
     assert (slope, bias, r2) == pytest.approx(
         [expected[k] for k in ("slope", "bias", "r2")], rel=1e-6
@@ -137,10 +137,8 @@ def test_aline(case: str) -> None:
 
 def test_aline_needs_three_models_that_differ() -> None:
     same = np.zeros((4, 50), dtype=int)
-    with pytest.raises(HoldfastError, match="at least 3 models"):
-        aline(same[:2], same[0], same[:2])
-    with pytest.raises(HoldfastError, match="models that differ"):
-        aline(same, same[0], same)
+    assert aline(same[:2], same[0], same[:2]) is None
+    assert aline(same, same[0], same) is None
 
 
 def test_agreement_under_f1_and_exact_match() -> None:
