@@ -41,14 +41,12 @@ CLEAR = [
 ]
 
 
-@pytest.mark.parametrize("excerpt", AMBIGUOUS)
-def test_several_citations_at_one_place_are_ambiguous(excerpt):
-    assert is_ambiguous(excerpt)
+NAMES = ["Alpha networks", "Beta graphs", "Gamma rays"]
 
 
-@pytest.mark.parametrize("excerpt", CLEAR)
-def test_a_single_citation_is_not(excerpt):
-    assert not is_ambiguous(excerpt)
+def test_several_citations_at_one_place_are_ambiguous_and_a_single_one_is_not():
+    assert [text for text in AMBIGUOUS if not is_ambiguous(text)] == []
+    assert [text for text in CLEAR if is_ambiguous(text)] == []
 
 
 def test_ambiguity_of_files_is_counted_beside_table_6(tmp_path, capsys):
@@ -64,12 +62,15 @@ def test_ambiguity_of_files_is_counted_beside_table_6(tmp_path, capsys):
     assert "arXiv 54.96 %" in out
 
 
-def test_what_a_model_knows_by_heart_is_left_out(tmp_path, capsys):
+@pytest.fixture
+def data(tmp_path):
+    rows = [row(id=n[0], target_paper_title=n, excerpt=f"{n[0]} [CITATION].") for n in NAMES]
+    return write(tmp_path / "d.csv", rows)
+
+
+def test_what_a_model_knows_by_heart_is_left_out(data, tmp_path, capsys):
     """One of three tries is enough, and it must not be taken for another sample's."""
-    names = ["Alpha networks", "Beta graphs", "Gamma rays"]
-    rows = [row(id=n[0], target_paper_title=n, excerpt=f"{n[0]} [CITATION].") for n in names]
-    rows[2]["target_paper_title"] = "Gamma rays[TITLE_SEPARATOR]Rays of gamma"
-    data = write(tmp_path / "d.csv", rows)
+    data.write_text(data.read_text().replace(NAMES[2], "Gamma rays[TITLE_SEPARATOR]Rays of gamma"))
     asked = {"n": 0}
 
     def model(messages):
@@ -103,9 +104,7 @@ def test_what_a_model_knows_by_heart_is_left_out(tmp_path, capsys):
         main(["curate", "filter", str(other), "--out", str(left)])
 
 
-def test_answers_of_people_are_judged_like_an_agents(tmp_path, capsys):
-    names = ["Alpha networks", "Beta graphs", "Gamma rays"]
-    data = write(tmp_path / "d.csv", [row(id=n[0], target_paper_title=n) for n in names])
+def test_answers_of_people_are_judged_like_an_agents(data, tmp_path, capsys):
     answers, out = tmp_path / "people.csv", tmp_path / "people.jsonl"
     given = [
         ("A", "x", "alpha networks", 20),
@@ -144,9 +143,7 @@ def test_answers_of_people_are_judged_like_an_agents(tmp_path, capsys):
         answers.write_text("".join(answers.read_text().splitlines(keepends=True)[:-1]))
 
 
-def test_tags_are_asked_for_once_and_the_frequent_ones_told(tmp_path, capsys):
-    names = ["Alpha networks", "Beta graphs", "Gamma rays"]
-    data = write(tmp_path / "d.csv", [row(id=n[0], target_paper_title=n) for n in names])
+def test_tags_are_asked_for_once_and_the_frequent_ones_told(data, tmp_path, capsys):
     out, asked = tmp_path / "tags.jsonl", []
     replies = {
         "Alpha networks": "Tags: Machine Learning, Graphs, Vision.",
@@ -168,7 +165,7 @@ def test_tags_are_asked_for_once_and_the_frequent_ones_told(tmp_path, capsys):
             main(command)
         broken[0] = False
         assert main(command) == 0
-    assert asked == [*names, "Gamma rays"]
+    assert asked == [*NAMES, "Gamma rays"]
     assert json.loads(out.read_text().splitlines()[2])["tags"] == ["Physics", "Vision", "Rays"]
     told = capsys.readouterr().out
     assert [line.split(maxsplit=1) for line in told.splitlines()[1:3]] == [

@@ -1,5 +1,6 @@
 """The data file and mini-cite: what is refused, and that mini-cite has what it promises."""
 
+import json
 import re
 
 import pytest
@@ -80,7 +81,7 @@ def test_excerpts_of_mini_cite_have_a_target_in_scope_beside_distractors():
         assert paper.title.lower() not in sample.excerpt.lower()
 
 
-def test_the_demo_gives_the_table_of_the_guide(tmp_path, capsys):
+def test_the_demo_gives_the_table_of_the_guide_and_runs_to_score_and_compare(tmp_path, capsys):
     """The guide lists correct, accuracy with interval, and found; the demo also strict."""
     assert main(["demo", "--out", str(tmp_path)]) == 0
     shown = re.findall(r"^\S+ +(\d+)/43 +(\S+ \[.*\]) +\S+ +(\S+)", capsys.readouterr().out, re.M)
@@ -88,3 +89,11 @@ def test_the_demo_gives_the_table_of_the_guide(tmp_path, capsys):
     listed = re.findall(r"^\| .* \| (\d+) \| (\S+ \[.*\]) \| (\S+) \|$", guide, re.M)
     assert len(shown) == 7
     assert shown == listed
+    a, b = (str(tmp_path / f"{name}.jsonl") for name in ("rules", "random"))
+    assert main(["score", a, b, "--json"]) == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert [f"{figures[run]['accuracy']['k']}" for run in (b, a)] == [k for k, *_ in shown[4::2]]
+    assert main(["score", a, b]) == 0
+    assert "not a CiteME score" in capsys.readouterr().out
+    assert main(["compare", a, b]) == 0
+    assert "exact McNemar p = 0.0000" in capsys.readouterr().out

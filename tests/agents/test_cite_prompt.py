@@ -89,11 +89,6 @@ def test_last_action_is_announced_and_must_select():
     assert [prompts.LAST in p[-1]["content"] for p in sent] == [False] * 14 + [True]
 
 
-def test_search_only_has_no_read():
-    record, _ = scripted([FIND, say("read", "eata-2022")], "search")
-    assert record.status == "bad_format"
-
-
 def test_six_settings_have_six_prompts_and_the_authors_files_replace_ours(tmp_path):
     ours = {s: prompts.prompt(*s) for s in SETTINGS}
     assert len({p.system for p in ours.values()}) == 6
@@ -116,24 +111,13 @@ def test_six_settings_have_six_prompts_and_the_authors_files_replace_ours(tmp_pa
         prompts.prompt("search+read", True, tmp_path)
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        "Efficient test-time model adaptation without forgetting",
-        "Based on the excerpt, it is: Efficient test-time model adaptation without forgetting",
-        "My best guess: Efficient test-time model adaptation without forgetting",
-    ],
-)
-def test_without_commands_a_guess_may_have_a_lead_in(reply):
-    record, sent = scripted([reply], "none")
-    assert record.selection.title.startswith("Efficient test-time")
-    assert judge(record, SAMPLE)["official"]
+@pytest.mark.parametrize("lead_in", ["", "Based on the excerpt, it is: ", "My best guess: "])
+def test_without_commands_a_guess_may_have_a_lead_in(lead_in):
+    """A title with a colon is left whole."""
+    title = "BERT: Pre-training of deep networks"
+    record, sent = scripted([lead_in + title], "none")
+    assert (record.status, record.selection.title) == ("guessed", title)
     assert len(sent[0]) == 2
-
-
-def test_a_title_with_a_colon_is_left_whole():
-    record, _ = scripted(["BERT: Pre-training of deep networks"], "none")
-    assert record.selection.title == "BERT: Pre-training of deep networks"
 
 
 def test_a_run_in_the_papers_settings_says_so_and_what_departs_from_them(tmp_path):

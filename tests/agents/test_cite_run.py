@@ -207,20 +207,6 @@ def test_interrupt_ends_at_once_and_says_how_to_go_on(tmp_path):
     assert "Traceback" not in errors
 
 
-def test_command_line_runs_scores_and_compares(tmp_path, capsys):
-    a, b = str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl")
-    assert main(["run", "--agent", "rules", "--out", a]) == 0
-    assert main(["run", "--agent", "random", "--out", b]) == 0
-    capsys.readouterr()
-    assert main(["score", a, b, "--json"]) == 0
-    figures = json.loads(capsys.readouterr().out)
-    assert figures[a]["accuracy"]["k"] > figures[b]["accuracy"]["k"]
-    assert main(["score", a, b]) == 0
-    assert "not a CiteME score" in capsys.readouterr().out
-    assert main(["compare", a, b]) == 0
-    assert "exact McNemar p = 0.0000" in capsys.readouterr().out
-
-
 def test_a_run_stops_where_it_may_cost_no_more_and_goes_on_with_more(tmp_path):
     """10 samples of 2 calls of 120 tokens; 2 USD per million tokens in, 10 out: 0.0004 a call."""
     data = load(write_dataset(tmp_path / "d.csv", 10))
@@ -255,21 +241,17 @@ def test_a_run_stops_where_it_may_cost_no_more_and_goes_on_with_more(tmp_path):
         Allowance(tokens=-1)
 
 
-def test_a_price_that_is_not_known_is_asked_for(tmp_path):
-    out = tmp_path / "run.jsonl"
-    with chat(lambda messages: FIND) as base:
-        command = f"run --model m --api-base {base}/v1 --limit 2 --max-usd 1 --out {out}"
-        with pytest.raises(HoldfastError, match="--usd-per-million"):
-            main(command.split())
-
-
 def test_a_sample_that_costs_too_much_ends_and_the_others_go_on(tmp_path):
+    """And a price that is not known is asked for."""
+
     def model(messages):
         return fields("select", "tent-2021") if len(messages) > 2 and case_of(messages) else FIND
 
     data, out = write_dataset(tmp_path / "d.csv", 3), tmp_path / "run.jsonl"
     with chat(model) as base:
         command = f"run --data {data} --model m --api-base {base}/v1 --commands search --out {out}"
+        with pytest.raises(HoldfastError, match="--usd-per-million"):
+            main(f"{command}.other --max-usd 1".split())
         command += " --sample-tokens 300 --sample-usd 0.0005 --usd-per-million 1 1"
         assert main(command.split()) == 0
         with pytest.raises(HoldfastError, match="different budget"):

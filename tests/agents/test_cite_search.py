@@ -115,20 +115,28 @@ def test_null_fields_are_no_errors():
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("wrong", "tries"),
     [
-        Reply({"message": "Too Many Requests", "code": "429"}, 429),
-        Reply({"message": "Too Many Requests", "code": "429"}, 200),
-        Reply("[]", 200),
-        Reply("<html>", 200),
-        Reply("", 500),
-        Reply("{}", stall=2.0),
+        (Reply({"message": "Too Many Requests", "code": "429"}, 429), 3),
+        (Reply({"message": "Too Many Requests", "code": "429"}, 200), 1),
+        (Reply("[]", 200), 1),
+        (Reply("<html>", 200), 1),
+        (Reply("", 404), 1),
+        (Reply("", 503), 3),
+        (Reply("{}", stall=60.0), 3),
     ],
-    ids=["429", "429 in disguise", "no object", "not JSON", "500", "stall"],
+    ids=["429", "429 in disguise", "no object", "not JSON", "404", "503", "stall"],
 )
-def test_an_outage_is_never_an_empty_result(wrong):
-    with scholar(papers(3), lambda path, query: wrong) as base, pytest.raises(ProviderError):
+def test_an_outage_is_repeated_and_never_an_empty_result(wrong, tries):
+    calls = []
+
+    def fault(path, query):
+        calls.append(path)
+        return wrong
+
+    with scholar(papers(3), fault) as base, pytest.raises(ProviderError):
         semantic_scholar(base, **QUICK).search("deep", "relevance", Scope(), 10)
+    assert len(calls) == tries
     with scholar([]) as base:
         assert semantic_scholar(base).search("deep", "relevance", Scope(), 10) == []
 
@@ -151,52 +159,23 @@ def test_a_client_tries_again_waits_as_asked_and_sends_its_key(monkeypatch):
     assert seen[1][1] - seen[0][1] >= 1.0
 
 
-@pytest.mark.parametrize(
-    "reply", [Reply("oops", 503), Reply({"ok": 1}, stall=60.0)], ids=["503", "stall"]
-)
-def test_a_client_gives_up_after_its_tries(reply):
-    calls = []
-
-    def respond(*request):
-        calls.append(request)
-        return reply
-
-    with serve(respond) as base, pytest.raises(ProviderError, match=r"no answer|status 503"):
-        Client(**QUICK).json(base, {})
-    assert len(calls) == 3
-
-
-def test_a_refused_request_is_not_repeated_and_a_key_is_not_shown():
-    calls = []
-
-    def respond(method, path, query, body, headers):
-        calls.append(path)
-        return Reply(f"you sent {headers['x-api-key']}", 403 if path == "/key" else 404)
-
-    with serve(respond) as base:
-        asking = Client({"x-api-key": "s3cret"}, **QUICK)
-        with pytest.raises(HoldfastError, match=r"refused the API key \(status 403\)"):
-            asking.json(f"{base}/key", {})
-        with pytest.raises(ProviderError, match="404"):
-            asking.json(f"{base}/other", {})
-    assert calls == ["/key", "/other"]
-
-
-def test_no_key_follows_a_redirection():
+def test_a_refused_key_is_neither_tried_again_nor_shown_nor_sent_elsewhere():
     heard = []
 
     def respond(method, path, query, body, headers):
-        heard.append(headers["x-api-key"])
-        return Reply({"data": []})
+        heard.append((path, headers["x-api-key"]))
+        if path == "/moved":
+            return Reply("", 302, {"Location": f"{other}/elsewhere"})
+        return Reply(f"you sent {headers['x-api-key']}", 403)
 
-    with serve(respond) as other:
-        moved = Reply("", 302, {"Location": f"{other}/elsewhere"})
-        with (
-            serve(lambda *request: moved) as base,
-            pytest.raises(ProviderError, match=r"redirects to .*/elsewhere"),
-        ):
-            Client({"x-api-key": "s3cret"}, **QUICK).json(base, {})
-    assert heard == []
+    with serve(respond) as base, serve(respond) as other:
+        asking = Client({"x-api-key": "s3cret"}, **QUICK)
+        with pytest.raises(HoldfastError, match=r"refused the API key \(status 403\)") as refused:
+            asking.json(f"{base}/key", {})
+        with pytest.raises(ProviderError, match=r"redirects to .*/elsewhere"):
+            asking.json(f"{base}/moved", {})
+    assert "s3cret" not in str(refused.value)
+    assert heard == [("/key", "s3cret"), ("/moved", "s3cret")]
 
 
 def test_a_limiter_spaces_requests_of_all_threads():
@@ -262,13 +241,9 @@ def test_bad_downloads_end_soon_and_say_why(reply, said, monkeypatch):
         Client(**QUICK).pdf(f"{base}/x.pdf")
 
 
-@pytest.mark.parametrize(
-    "data",
-    [b"%PDF-1.4", pdf("x")[:200], b"%PDF-1.7\n" + bytes(range(256)) * 40, pdf("")],
-    ids=["header", "torn", "noise", "no text"],
-)
-def test_broken_pdfs_are_read_errors(data):
-    with pytest.raises(ReadError):
+@pytest.mark.parametrize(("data", "said"), [(pdf("x")[:200], "be read"), (pdf(""), "no text")])
+def test_broken_pdfs_are_read_errors(data, said):
+    with pytest.raises(ReadError, match=said):
         extract(data)
 
 

@@ -19,11 +19,7 @@ def value(rows, panel, curve, x):
 
 
 def test_without_runs_the_papers_own_cells_are_shown():
-    table4 = tables.by_setting(PUBLISHED, 4)
-    assert value(table4, PAPER, "GPT-4o", "search+read, demonstration") == 35.3
-    assert value(table4, PAPER, "LLaMA-3-70B", "search, demonstration") == 2.5
-    assert len(table4) == 18
-    assert len(tables.by_setting(PUBLISHED, 5)) == 20
+    assert [len(tables.by_setting(PUBLISHED, table)) for table in (4, 5)] == [18, 20]
     assert value(tables.best(PUBLISHED), PAPER, "Claude 3 Opus", "best setting") == 27.7
     assert value(tables.by_year(PUBLISHED), PAPER, "Claude 3 Opus", "2024") == 21.74
     ended = tables.outcomes(PUBLISHED, "search+read", True, ["Claude 3 Opus"])
