@@ -5,9 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from .. import HoldfastError
-from ..files import reason
-from .data import Dataset
+from .data import Dataset, reading
 from .records import Action, Call, Event, Hit, Message, Record, Selection, settings_of
 
 # Patterns of error messages by status; the first match determines the status.
@@ -27,15 +25,10 @@ def imported(path: Path, dataset: Dataset) -> tuple[dict[str, Any], list[Record]
         HoldfastError: if it is not such a file.
     """
     known = {sample.id for sample in dataset.samples}
-    try:
+    with reading(path, "a result file of CiteME's code", "its JSON with metadata and results"):
         content = json.loads(path.read_bytes())
         records = [record(result) for result in content["results"] if str(result["id"]) in known]
         return settings(content["metadata"], dataset), records
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise HoldfastError(
-            f"Cannot read {path} as a result file of CiteME's code ({reason(error)}). Pass its JSON with "
-            "metadata and results."
-        ) from None
 
 
 def settings(theirs: dict[str, Any], dataset: Dataset) -> dict[str, Any]:

@@ -84,37 +84,6 @@ class Rules(Ranker):
         episode.select(best.id)
 
 
-class TfidfSearch(LocalSearch):
-    """Ranks the local corpus by the cosine similarity of TF-IDF vectors fitted on it."""
-
-    name = "local-tfidf"
-
-    def __init__(self, corpus: str) -> None:
-        super().__init__(corpus)
-        from sklearn.feature_extraction.text import TfidfVectorizer
-
-        self._vectorizer = TfidfVectorizer(stop_words="english", sublinear_tf=True)
-        texts = [f"{p.title} {p.abstract or ''}" for p in self.papers.values()]
-        self._matrix = self._vectorizer.fit_transform(texts)
-
-    def search(self, query: str, sort: Sort, scope: Scope, limit: int) -> list[Paper]:
-        scores = (self._matrix @ self._vectorizer.transform([query]).T).toarray().ravel()
-        scored: list[tuple[float, Paper]] = list(zip(scores, self.papers.values(), strict=True))
-        order = sorted(scored, key=lambda x: -x[0])
-        return [p for value, p in order if value > 0 and scope.admits(p)][:limit]
-
-
-class PriorSearch(LocalSearch):
-    """Ranks the best 100 papers by BM25 by reciprocal rank times the logarithm of their citations."""
-
-    name = "local-citation-prior"
-
-    def search(self, query: str, sort: Sort, scope: Scope, limit: int) -> list[Paper]:
-        hits = enumerate(super().search(query, "relevance", scope, 100), start=1)
-        scored = [(-math.log10(10 + (p.citations or 0)) / rank, p.id, p) for rank, p in hits]
-        return [p for *_, p in sorted(scored)[:limit]]
-
-
 class RandomSearch(LocalSearch):
     """Ranks the papers in scope in a random order, which the query determines."""
 
@@ -129,8 +98,6 @@ class RandomSearch(LocalSearch):
 BASELINES: dict[str, tuple[type[Ranker], Callable[[str], LocalSearch]]] = {
     "title-bm25": (Ranker, lambda corpus: LocalSearch(corpus, 1.0, 0.0)),
     "bm25": (Ranker, lambda corpus: LocalSearch(corpus, 1.0, 1.0)),
-    "tfidf": (Ranker, TfidfSearch),
-    "citation-prior": (Ranker, lambda corpus: PriorSearch(corpus, 1.0, 1.0)),
     "random": (Ranker, RandomSearch),
     "oracle-if-found": (Oracle, LocalSearch),
     "rules": (Rules, LocalSearch),

@@ -9,9 +9,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import HoldfastError
-from ..files import reason
 from .actions import ACTIONS, Commands, demonstrations, taken
+from .data import reading
 from .search.provider import Paper
 
 FORMAT = "<FORMAT_INSTRUCTIONS>"  # replaced by the description of the commands
@@ -135,10 +134,6 @@ def trajectory(commands: Commands) -> str:
 
 def from_file(path: Path) -> str:
     """The text of a file of CiteME's authors; raises `HoldfastError` if it cannot be read."""
-    try:
+    wanted = "the folder prompt_templates of CiteME's repository with --prompts, or omit it"
+    with reading(path, "a prompt", wanted):
         return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise HoldfastError(
-            f"Cannot read {path} ({reason(error)}). Pass the folder prompt_templates of CiteME's "
-            "repository with --prompts, or omit it to use Holdfast's prompts."
-        ) from None

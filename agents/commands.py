@@ -126,9 +126,8 @@ def demo(args: Namespace) -> None:
 
     dataset = load("mini-cite").select("test")
     print(
-        f"{dataset.describe()}\nmini-cite is a small dataset of Holdfast: its scores are not CiteME "
-        "scores. Without a language\nmodel or network, agents search a file of papers by BM25, TF-IDF or "
-        "at random.\n"
+        f"{dataset.describe()}\n"
+        "mini-cite is a small dataset of Holdfast: its scores are not CiteME scores.\n"
     )
     scores = {}
     for name in BASELINES:
@@ -168,10 +167,7 @@ def compare_runs(args: Namespace) -> None:
     from .score import compare
     from .summary import of_comparison
 
-    header_a, a, dataset = opened(args, args.a)
-    header_b, b = read(args.b)
-    if header_a.dataset.sha256 != header_b.dataset.sha256:
-        raise HoldfastError("The two runs are on different data. Compare runs on the same file.")
+    (_, a, dataset), (_, b, _) = opened(args, args.a), opened(args, args.b)
     figures = compare(a, b, dataset, strict=args.strict)
     text = f"A {args.a}\nB {args.b}\n{of_comparison(figures)}"
     say(json.dumps(figures, indent=1) if args.json else text)

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from .. import HoldfastError
 from ..files import reason, whole_file, written
 
@@ -111,7 +113,7 @@ def read_table(path: Path, columns: Sequence[str], what: str) -> list[dict[str, 
     Raises:
         HoldfastError: if the file cannot be read, has no rows, or lacks one of the columns.
     """
-    try:
+    with reading(path, what, f"a CSV or TSV in UTF-8 with the columns {', '.join(columns)}"):
         with path.open(encoding="utf-8-sig", newline="") as file:
             header = file.readline()
             file.seek(0)
@@ -121,11 +123,6 @@ def read_table(path: Path, columns: Sequence[str], what: str) -> list[dict[str, 
             raise ValueError("it has no rows")
         if missing := [name for name in columns if name not in rows[0]]:
             raise ValueError(f"it lacks the column(s) {', '.join(missing)}")
-    except (OSError, ValueError, csv.Error) as error:
-        raise HoldfastError(
-            f"Cannot read {path} as {what} ({reason(error)}). Pass a CSV or TSV in UTF-8 with the columns "
-            f"{', '.join(columns)}."
-        ) from None
     return rows
 
 
@@ -161,6 +158,21 @@ def write(path: Path, samples: Iterable[Sample]) -> None:
         for s in samples:
             target = (s.excerpt, TITLE_SEPARATOR.join(s.titles), s.target_url)
             rows.writerow((s.id, *target, s.source_title, s.source_url, s.date or "", s.split))
+
+
+@contextmanager
+def reading(place: str | Path, what: str, wanted: str) -> Iterator[None]:
+    """Report what fails while `place` is read as `what`; the message says to pass `wanted` instead."""
+    try:
+        yield
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}".removeprefix(": ")
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, csv.Error) as error:
+        why = reason(error)
+    else:
+        return
+    raise HoldfastError(f"Cannot read {place} as {what} ({why}). Pass {wanted}.")
 
 
 @contextmanager

@@ -6,10 +6,9 @@ trajectories.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from datetime import datetime, timezone
-from typing import Any
 
 from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset
@@ -81,12 +80,6 @@ def citeme(
     )
 
 
-def sample_of(metadata: Mapping[str, Any]) -> Sample:
-    """The sample from its metadata; further values are ignored."""
-    fields = {name: metadata[name] for name in Sample.__dataclass_fields__}
-    return Sample(**{**fields, "titles": tuple(fields["titles"])})
-
-
 @scorer(metrics={"*": [mean(), stderr()]})
 def citeme_scorer() -> Scorer:
     """Scores of 0 or 1: `correct` by CiteME's matcher, `strict`, and `found` in a search.
@@ -96,7 +89,7 @@ def citeme_scorer() -> Scorer:
     """
 
     async def score(state: TaskState, target: Target) -> Score | None:
-        sample, content = sample_of(state.metadata), state.store.get(RECORD)
+        sample, content = Sample(**state.metadata), state.store.get(RECORD)
         title = state.output.completion.strip()
         record = Record.model_validate(content) if content else Record.guessed(sample.id, title)
         row = judge(record, sample)
@@ -127,7 +120,7 @@ def citeagent(commands: str = "search+read", search: str = "local") -> Solver:
     provider = PROVIDERS[search]()
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
-        episode = Episode(sample_of(state.metadata), provider, repeat=state.epoch - 1)
+        episode = Episode(Sample(**state.metadata), provider, repeat=state.epoch - 1)
         started, clock = datetime.now(timezone.utc), time.monotonic()
         status, detail = "crash", ""
         try:

@@ -21,12 +21,11 @@ from pydantic import (
     NonNegativeInt,
     PositiveInt,
     TypeAdapter,
-    ValidationError,
 )
 
 from .. import HoldfastError
-from ..files import jsonable, locked, reason, written
-from .data import Dataset
+from ..files import jsonable, locked, written
+from .data import Dataset, reading
 
 # The status of a finished sample. The last three are independent of the agent and are rerun on resume.
 RETRIED = ("run_limit", "provider_error", "crash")
@@ -34,6 +33,7 @@ STATUSES = (
     *("selected", "guessed", "no_selection", "bad_format", "unknown_id", "action_limit"),
     *("context", "policy", "sample_limit", *RETRIED),
 )
+WANTED = "a result file of this version of `holdfast cite run`"
 OTHERWISE = "and rerun the same command to continue; finished samples are not repeated."
 
 Key = tuple[str, int]  # sample id, repeat
@@ -306,20 +306,12 @@ def lines(path: Path) -> Iterator[Header | Record]:
     Raises:
         HoldfastError: if the file cannot be read, or a line is no header or record.
     """
-    try:
+    with reading(path, "a result file", WANTED):
         raw = path.read_bytes()
-    except OSError as error:
-        raise HoldfastError(
-            f"Cannot read {path} ({reason(error)}). Pass a file that `holdfast cite run` wrote."
-        ) from None
     for number, line in enumerate(raw[: raw.rfind(b"\n") + 1].splitlines(), start=1):
-        try:
-            yield LINE.validate_json(line)
-        except ValueError as error:
-            raise HoldfastError(
-                f"{path} is not a result file of this version (line {number}: {problem(error)}). Pass one "
-                "that `holdfast cite run` wrote."
-            ) from None
+        with reading(f"{path}, line {number},", "part of a result file", WANTED):
+            parsed = LINE.validate_json(line)
+        yield parsed
 
 
 def read(path: str | Path) -> tuple[Header, dict[Key, Record]]:
@@ -335,18 +327,8 @@ def read(path: str | Path) -> tuple[Header, dict[Key, Record]]:
         else:
             records[line.sample, line.repeat] = line
     if header is None:
-        raise HoldfastError(
-            f"{path} has no header. Pass a result file that `holdfast cite run` wrote."
-        )
+        raise HoldfastError(f"{path} has no header. Pass {WANTED}.")
     return header, records
-
-
-def problem(error: ValueError) -> str:
-    """The first problem of a value that is not valid, with its location."""
-    if not isinstance(error, ValidationError):
-        return reason(error)
-    first = error.errors(include_url=False, include_input=False)[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}".removeprefix(": ")
 
 
 def fingerprint(value: Any) -> str:

@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import HoldfastError
-from ...files import reason
-from ..data import Dataset, new_file
+from ..data import Dataset, new_file, reading
 from ..matching import official_match
 from ..score import proportion
 from .provider import Paper
@@ -34,16 +33,11 @@ Arrays = Mapping[str, NDArray[Any]]
 
 def load_embeddings(path: Path, keys: Sequence[str]) -> dict[str, Any]:
     """The named arrays of an `.npz` file; raises `HoldfastError` if they are missing or do not fit."""
-    try:
+    with reading(path, "embeddings", f"arrays {', '.join(keys)} of one length, by np.savez"):
         with np.load(path, allow_pickle=False) as file:
             arrays = {key: file[key] for key in keys}
         if len({len(a) for a in arrays.values()}) != 1 or arrays["vectors"].ndim != 2:
             raise ValueError("the arrays have different lengths")
-    except (OSError, ValueError, KeyError) as error:
-        raise HoldfastError(
-            f"Cannot read {path} as embeddings ({reason(error)}). Save n ids, vectors and, for papers, "
-            "titles with np.savez."
-        ) from None
     return arrays
 
 

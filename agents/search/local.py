@@ -8,9 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ... import HoldfastError
-from ...files import reason
-from ..records import problem
+from ..data import reading
 from .provider import Paper, ReadError, Scope, Section, Sort
 
 STOPWORDS = frozenset(
@@ -118,24 +116,16 @@ class LocalSearch:
 
 def read_corpus(path: Path) -> tuple[dict[str, CorpusPaper], str]:
     """The lines of a corpus by id, and the file's sha256; raises `HoldfastError` if it is none."""
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise HoldfastError(
-            f"Cannot read the corpus {path} ({reason(error)}). Pass a JSON Lines file with --corpus."
-        ) from None
     papers: dict[str, CorpusPaper] = {}
+    with reading(path, "a corpus", "a JSON Lines file with --corpus"):
+        raw = path.read_bytes()
+        if not raw.strip():
+            raise ValueError("it is empty")
     for number, line in enumerate(filter(None, raw.split(b"\n")), start=1):
-        try:
+        wanted = "a JSON object with at least title and an id of its own"
+        with reading(f"{path}, line {number},", "a paper", wanted):
             paper = CorpusPaper.model_validate_json(line)
             if paper.id in papers:
                 raise ValueError(f"the id {paper.id} is used twice")
-        except ValueError as error:
-            raise HoldfastError(
-                f"{path}, line {number} is not a paper ({problem(error)}). Each line must be a JSON object "
-                "with at least title and an id of its own."
-            ) from None
         papers[paper.id] = paper
-    if not papers:
-        raise HoldfastError(f"The corpus {path} is empty. Pass one with papers.")
     return papers, hashlib.sha256(raw).hexdigest()

@@ -115,8 +115,8 @@ def fields(action, argument, reason="because"):
     )
 
 
-def scholar(papers, fault=lambda path, query: None, files=None):
-    """A Semantic Scholar: substring search with pages, batch embeddings, and files under /files."""
+def scholar(papers, fault=lambda path, query: None):
+    """A Semantic Scholar: substring search with pages."""
 
     def respond(method, path, query, body, headers):
         wrong = fault(path, query)
@@ -134,11 +134,6 @@ def scholar(papers, fault=lambda path, query: None, files=None):
             if start + limit < len(hits):
                 answer["next"] = start + limit
             return Reply(answer)
-        if path == "/graph/v1/paper/batch":
-            known = {p["paperId"]: p for p in papers if p}
-            return Reply([known.get(i) for i in body["ids"]])
-        if path in (files or {}):
-            return files[path]
         return Reply({"error": "not found"}, 404)
 
     return serve(respond)
