@@ -65,13 +65,14 @@ WITH_VIEWS = (
 
 
 DTYPES = [torch.float32, torch.float64]
+SIZES = {"MEMO": 2, "TTAug": 2}  # images in a batch, for methods that make views of each
 
 
 @pytest.mark.parametrize(
     ("name", "dtype"), [("Tent", torch.float64), *zip(METHODS, cycle(DTYPES))], ids=str
 )
 def test_waits_and_results_of_a_step(name: str, dtype: torch.dtype, accelerator: Any) -> None:
-    net, batches = tiny_net().to(dtype), image_batches(4)
+    net, batches = tiny_net().to(dtype), image_batches(3, size=SIZES.get(name, 6))
     here, there = TABLE[name].make(net), TABLE[name].make(net).to(accelerator)
     here.fit([batches[0].to(dtype)])
     there.fit([batches[0].to(accelerator, dtype)])
@@ -97,7 +98,7 @@ def test_estimators_resets_and_a_resumed_watch(name: str, accelerator: Any) -> N
     if isinstance(reset, ASR) and TABLE[name].changes == "no":
         reset = PeriodicReset(2)
     watch = Watch(TABLE[name].make(net).to(accelerator), [make() for _, make in watchers], reset)
-    good = [images.to(accelerator) for images in image_batches(2)]
+    good = [images.to(accelerator) for images in image_batches(2, size=SIZES.get(name, 6))]
     assert watch.step(spoiled(good[0])).device == accelerator
     watch.step(good[1])
     saved = apply_to_collection(watch.state_dict(), Tensor, Tensor.cpu)  # as a checkpoint is read

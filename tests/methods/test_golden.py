@@ -15,9 +15,7 @@ ELSEWHERE = {
     **{"MKL_ENABLE_INSTRUCTIONS": "SSE4_2", "OMP_NUM_THREADS": "1"},
 }
 TIMEOUT = 900  # seconds
-BESIDE = (
-    "tent_lr0.00025 or eata_lr0.002_k8 or sar_lr0.01 or rotta or cotta_all_lr0.01_ema0.999 or cmf"
-)
+BESIDE = "ccc_tent_lr0.00025 or ccc_eata_lr0.002_k8 or rotta"
 
 
 @pytest.mark.parametrize("trace", COMPARED, ids=lambda trace: trace.id)

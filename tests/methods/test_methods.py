@@ -74,7 +74,7 @@ def test_promises(name: str, net: str) -> None:
         if net != "bn" and CHECKS[check].on_bn_only:
             continue
         try:
-            verify(check, TABLE[name].make, net, **({"steps": 40} if check == "memory" else {}))
+            verify(check, TABLE[name].make, net, **({"steps": 20} if check == "memory" else {}))
         except HoldfastError as error:
             wrong[check] = str(error)
     expected = {"predict_foretells"} if first and not TABLE[name].foretells else set()
