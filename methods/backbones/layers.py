@@ -1,6 +1,5 @@
 """Layers around a network: the normalisation of images before it, a choice of its classes after it."""
 
-import json
 from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,49 +45,34 @@ def normalised(net: nn.Module, mean: Sequence[float], std: Sequence[float]) -> n
 
 
 class Classes(nn.Module):
-    """Logits [B,1000] -> [B,G]: the log-sum-exp of each group of ImageNet classes."""
+    """Logits [B,1000] -> [B,C]: those of the ImageNet classes of these numbers."""
 
-    member: Tensor
+    numbers: Tensor
 
-    def __init__(self, groups: Sequence[Sequence[int]]) -> None:
+    def __init__(self, numbers: Sequence[int]) -> None:
         super().__init__()
-        rows = [torch.tensor(group) for group in groups]
-        member = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-1)
-        self.register_buffer("member", member, persistent=False)
+        self.register_buffer("numbers", torch.tensor(numbers), persistent=False)
 
     def forward(self, logits: Tensor) -> Tensor:
-        chosen = logits[:, self.member.clamp(min=0)]
-        return chosen.masked_fill(self.member < 0, -torch.inf).logsumexp(2)
+        return logits[:, self.numbers]
 
 
-def class_groups(where: str) -> list[list[int]]:
-    """ImageNet class numbers of "imagenet-a" or "imagenet-r", or of the sorted classes in a file or folder.
+def class_numbers(where: str) -> list[int]:
+    """The ImageNet class numbers of "imagenet-a", "imagenet-r", or a folder's subfolders named by synsets.
 
-    A folder has class folders named by synsets; a .txt file one synset a line; a .json file maps each
-    class to its list of synsets.
-
-    Raises HoldfastError if it is no such name, file or folder.
+    Raises HoldfastError if it is no such name or folder.
     """
-    numbers, path = synsets(), Path(where)
-    if path.is_file() and path.suffix == ".json":
-        classes = json.loads(path.read_text())
+    if where in ("imagenet-a", "imagenet-r"):
+        names = set(synsets(where))
+    elif Path(where).is_dir():
+        names = {folder.name for folder in Path(where).iterdir() if folder.is_dir()}
     else:
-        if where in ("imagenet-a", "imagenet-r"):
-            names = list(synsets(where))
-        elif path.is_dir():
-            names = [folder.name for folder in path.iterdir() if folder.is_dir()]
-        elif path.is_file():
-            names = path.read_text().split()
-        else:
-            raise HoldfastError(
-                f"'{where}' is neither imagenet-a nor imagenet-r nor a path. Pass one of these names, "
-                "a file or a folder."
-            )
-        classes = {name: [name] for name in names}
-    unknown = {synset for group in classes.values() for synset in group} - numbers.keys()
-    if unknown or not all(classes.values()):
         raise HoldfastError(
-            f"{where} has classes that are not ImageNet synsets: {sorted(unknown)[:3]}. Remove "
-            "them."
+            f"'{where}' is neither imagenet-a nor imagenet-r nor a folder. Pass one of these."
         )
-    return [[numbers[synset] for synset in classes[name]] for name in sorted(classes)]
+    numbers = synsets()
+    if unknown := sorted(names - numbers.keys()):
+        raise HoldfastError(
+            f"{where} has classes that are not ImageNet synsets: {unknown[:3]}. Remove them."
+        )
+    return [numbers[name] for name in sorted(names)]

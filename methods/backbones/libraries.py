@@ -249,11 +249,11 @@ def with_weights(build: Callable[..., nn.Module], file: Path) -> nn.Module:
     return filled(net, state, f"The weights in {file} do not fit this architecture")
 
 
-def filled(net: nn.Module, state: dict[str, Tensor], wrong: str, remedy: str = "") -> nn.Module:
+def filled(net: nn.Module, state: dict[str, Tensor], wrong: str) -> nn.Module:
     """The network with a state dict; raises HoldfastError with the names that do not match."""
     try:
         net.load_state_dict(state)
     except RuntimeError as error:
         mismatch = " ".join(str(error).split())[:200]
-        raise HoldfastError(f"{wrong}: {mismatch}. {remedy}".strip()) from error
+        raise HoldfastError(f"{wrong}: {mismatch}.") from error
     return net

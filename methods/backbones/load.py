@@ -16,7 +16,7 @@ from torch.jit import ScriptModule
 
 from ... import HoldfastError
 from ...files import reason
-from .layers import Classes, class_groups, normalised
+from .layers import Classes, class_numbers, normalised
 from .libraries import LIBRARIES, Pretrained, filled, read_checkpoint, untrained
 from .nets import NETS
 
@@ -28,50 +28,31 @@ CLASS_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
 Network = TypeVar("Network", bound=nn.Module)
 
 
-def load_backbone(
-    name: str,
-    init_args: dict[str, Any] | None = None,
-    weights: str | None = None,
-    keys: dict[str, str] | None = None,
-) -> nn.Module:
+def load_backbone(name: str) -> nn.Module:
     """The named source model, normalised and in eval mode; its `provenance` says where it comes from.
 
     Names: "glyphs" or "digits"; a .safetensors file of `holdfast train`;
     "torchvision/resnet50.IMAGENET1K_V1" and "timm/vit_base_patch16_224.augreg_in21k_ft_in1k", that is
     LIBRARY/ARCHITECTURE.WEIGHTS; "open_clip/ViT-B-32.openai", a zero-shot classifier of ImageNet's classes
     (see `zero_shot`); the same with ":FILE" for weights from a local file; "robustbench/Standard" or
-    "robustbench/cifar100/NAME", of its corruption leaderboards; and users' networks, "mynets.Lite0" or
-    "mynets.Lite0:FILE", the only ones that take the other arguments. "@CLASSES" after a name keeps only
-    the logits of some ImageNet classes (see `class_groups`).
-
-    Args:
-        name: see above.
-        init_args: arguments of the user's class or function.
-        weights: a file with the state dict of the user's network.
-        keys: how beginnings of the names in that file change: {"backbone.": ""} removes a prefix.
+    "robustbench/cifar100/NAME", of its corruption leaderboards; and a user's class or function without
+    arguments, "mynets.Lite0", also with ":FILE". "@imagenet-a", "@imagenet-r" or "@FOLDER" after a name
+    keeps only the logits of these ImageNet classes (see `class_numbers`).
 
     Raises:
         HoldfastError: if there is no such network, or its weights do not fit.
     """
     whole, at, classes = name.partition("@")
-    groups = class_groups(classes) if at else None
-    options: dict[str, Any] = {"init_args": init_args, "weights": weights, "keys": keys}
-    given = {key: value for key, value in options.items() if value is not None}
-    library, slash, rest = whole.partition("/")
-    model, _, file = rest.partition(":")
+    numbers = class_numbers(classes) if at else None
+    model, _, rest = whole.partition(":")
+    library, slash, architecture = model.partition("/")
+    file = Path(rest) if rest else None
+    if (own_path(whole) or library in LIBRARIES) and file is not None and not file.is_file():
+        raise HoldfastError(f"{file}, which should contain weights of {model}, does not exist.")
     if own_path(whole):
-        net, means, stds, facts = own_network(whole, **given)
-    elif given:
-        raise HoldfastError(
-            f"{', '.join(given)} cannot be passed, because {name!r} is not a class of your own. "
-            "Remove them."
-        )
+        net, means, stds, facts = own_network(model, file)
     elif slash and library in LIBRARIES:
-        if file and not Path(file).is_file():
-            raise HoldfastError(
-                f"{file}, which should contain weights of {library}/{model}, does not exist."
-            )
-        net, means, stds, facts = LIBRARIES[library](model, Path(file) if file else None)
+        net, means, stds, facts = LIBRARIES[library](architecture, file)
     else:
         net, means, stds, facts = trained(whole)
     facts = {**facts, "name": name, "hash": weights_hash(net)}
@@ -79,53 +60,36 @@ def load_backbone(
     if means:
         backbone = normalised(net, means, stds)
         facts |= {"mean": list(means), "std": list(stds)}
-    if groups is not None:
+    if numbers is not None:
         backbone = backbone if means else nn.Sequential(backbone)
-        backbone.add_module("classes", Classes(groups))
+        backbone.add_module("classes", Classes(numbers))
     channels_last(backbone).eval()
     backbone.provenance = facts  # type: ignore[assignment]
     return backbone
 
 
-def own_network(
-    name: str,
-    init_args: Mapping[str, Any] | None = None,
-    weights: str | None = None,
-    keys: Mapping[str, str] | None = None,
-) -> Pretrained:
+def own_network(class_path: str, file: Path | None) -> Pretrained:
     """The network that a user's class or function makes, with the state dict in a file if one is given.
 
     Raises HoldfastError if it cannot be made, is no network, or does not fit the file.
     """
-    class_path, _, file = name.partition(":")
-    weights = weights or file or None
-    if weights is not None and not Path(weights).is_file():
-        raise HoldfastError(
-            f"{weights}, which should contain weights of {class_path}, does not exist."
-        )
     module, _, attribute = class_path.rpartition(".")
     try:
-        net = getattr(import_module(module), attribute)(**(init_args or {}))
+        net = getattr(import_module(module), attribute)()
     except Exception as error:  # whatever the user's code may raise
         raise HoldfastError(
-            f"{class_path} raises {type(error).__name__} when imported and called with "
-            f"{dict(init_args or {})} ({reason(error)}). Fix it, or pass its arguments as init_args of "
-            "load_backbone."
+            f"{class_path} raises {type(error).__name__} when imported and called ({reason(error)}). Fix "
+            "it, or name a function without arguments that makes the network."
         ) from error
     if not isinstance(net, nn.Module):
         raise HoldfastError(
             f"{class_path} makes a {type(net).__name__}. Pass a class or function that makes a "
             "torch.nn.Module."
         )
-    if weights is not None:
-        state, prefixes = {}, keys or {}
-        for key, tensor in read_checkpoint(Path(weights)).items():
-            old = next((old for old in prefixes if key.startswith(old)), "")
-            state[prefixes.get(old, "") + key[len(old) :]] = tensor
-        remedy = 'If only names differ, pass keys={"OLD.": "NEW."} to load_backbone.'
-        filled(net, state, f"{weights} does not fit {class_path}", remedy)
-    facts = {"class_path": class_path, "init_args": init_args, "weights": weights, "keys": keys}
-    return Pretrained(with_logits(net), (), (), {k: v for k, v in facts.items() if v is not None})
+    if file is not None:
+        filled(net, read_checkpoint(file), f"The weights in {file} do not fit {class_path}")
+    facts = {"class_path": class_path, **({"weights": str(file)} if file is not None else {})}
+    return Pretrained(with_logits(net), (), (), facts)
 
 
 def own_path(name: str) -> str:
