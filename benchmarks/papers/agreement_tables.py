@@ -270,17 +270,10 @@ def estimators(folders: list[Path]) -> pd.DataFrame:
             for curve, seed, result in found:
                 # Confidences with or without temperature, whichever has less error.
                 every = result.estimates
-                rows += [
-                    (
-                        panel,
-                        curve,
-                        x,
-                        seed,
-                        round(100 * mean_error(every[x], np.asarray(result.truth)), 3),
-                    )
-                    for x in (*ESTIMATES, *ORACLES)
-                    if x in every and bool(r2[curve] <= TRUSTED) == apart
-                ]
+                for x in (*ESTIMATES, *ORACLES):
+                    if x in every and bool(r2[curve] <= TRUSTED) == apart:
+                        own = 100 * mean_error(every[x], np.asarray(result.truth))
+                        rows.append((panel, curve, x, seed, round(own, 3)))
     return tidy(rows, unit="percentages of the accuracy (MAPE), points (MAE)")
 
 

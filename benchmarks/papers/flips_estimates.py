@@ -117,13 +117,11 @@ whole_sets.says("less-by-a-share").lower_mean("WF", ["AC", "DoC", "ATC"], by_sha
 def top_two(t: Table) -> Parts:
     """The share of the data sets on which at most one estimate has a smaller error."""
     columns = [means(t, other) for other in t.xs]
-    found = share_of_runs(
-        {
-            name: [1.5 - sum(own.get(name, np.inf) < value for own in columns)]
-            for name, value in means(t, "WF").items()
-        }
-    )
-    yield Part("share with WF among two", found, 0.5, of=SETS)
+    ranks = {
+        name: [1.5 - sum(own.get(name, np.inf) < value for own in columns)]
+        for name, value in means(t, "WF").items()
+    }
+    yield Part("share with WF among two", share_of_runs(ranks), 0.5, of=SETS)
 
 
 def with_one_f(runs: Runs, x: str, renamed: Renamed = None) -> pd.DataFrame:
@@ -140,7 +138,6 @@ architectures.says("below-limit").mean_below(7, without="first")
 
 
 FITTED, OTHERS = "fitted", "others"  # panels
-NUMBERS = ("flips", "accuracy", "estimate")
 
 
 def draw_fit(t: Table, cells: list[Any], path: Path) -> Path:
@@ -172,16 +169,13 @@ def fit(runs: Runs, shown: str = "*", networks: Renamed = None) -> pd.DataFrame:
     rest = [point for point in rest if fnmatchcase(point.run.setting, shown)]
     # One panel per network, all with the f of the first.
     others = grouped(rest, lambda p: name_of(p.run, "override", networks) if networks else OTHERS)
-    rows = [
-        (panel, point.run.stream, x, point.run.place, value)
-        for panel, points in {FITTED: of_rdumb(held), **others}.items()
-        for point in points
-        for x, value in zip(
-            NUMBERS,
-            (point.flips[True], 100 * point.accuracy, 100 * f(point.flips[True])),
-            strict=True,
-        )
-    ]
+    rows: Rows = []
+    for panel, points in {FITTED: of_rdumb(held), **others}.items():
+        for point in points:
+            flips = point.flips[True]
+            numbers = {"flips": flips, "accuracy": 100 * point.accuracy, "estimate": 100 * f(flips)}
+            place = point.run.place
+            rows += [(panel, point.run.stream, x, place, value) for x, value in numbers.items()]
     terms = ", ".join(f"{c:.5g}" for c in f.coefficients)
     notes = [f"f has the coefficients {terms}, highest degree first"]
     return tidy(rows, unit="flips of 1,000; accuracy, %", notes=notes)
@@ -206,24 +200,22 @@ def subsets(runs: Runs) -> pd.DataFrame:
     rows: Rows = []
     random = np.random.default_rng(0)
     names = list(settings)
-    sizes = [n for n in range(1, len(names)) if fitted(within(settings, names[:n]))]
-    for size in sizes:
+
+    def within(some: Iterable[str]) -> Points:
+        return [point for name in some for point in settings[name]]
+
+    for size in (n for n in range(1, len(names)) if fitted(within(names[:n]))):
         for draw in range(50):
             chosen = {str(name) for name in random.choice(names, size, replace=False)}
-            if (f := fitted(within(settings, sorted(chosen)))) is None:
+            if (f := fitted(within(sorted(chosen)))) is None:
                 continue
-            rest = within(settings, besides(*chosen)(names))
+            rest = within(besides(*chosen)(names))
             estimates: dict[str, Estimate] = {**{name: name for name in ESTIMATES}, "WF": f}
             for name, estimate in estimates.items():
                 found = errors(rest, estimate).values()
                 if per_set := [float(np.mean([*own.values()])) for own in found]:
                     rows.append(("", name, size, f"draw {draw}", float(np.mean(per_set))))
     return tidy(rows, unit=UNIT, axis="data sets that f is fitted to")
-
-
-def within(settings: Mapping[str, Points], names: Iterable[str]) -> Points:
-    """The points of these datasets."""
-    return [point for name in names for point in settings[name]]
 
 
 def sizes_ahead(t: Table, *others: str) -> Parts:
@@ -242,21 +234,21 @@ subsets.says("ahead-of-all", undecidable=ONE_SEED).by(sizes_ahead, "AC", "DoC", 
 def forms(runs: Runs) -> pd.DataFrame:
     """errors of weighted flips with other forms of f"""
     held, rest = map(of_rdumb, parted(runs))
-    unweighted, weighted = ("linear", "quadratic"), ("linear", "quadratic", "cubic")
-    columns = {
-        **{f"Unweighted {n}": fitted(held, d, False) for d, n in enumerate(unweighted, 1)},
-        **{f"Weighted {n}": fitted(held, d) for d, n in enumerate(weighted, 1)},
-    }
-    return table_of({name: (rest, f) for name, f in columns.items()})
+    return table_of({name: (rest, fitted(held, *form)) for name, form in FORMS.items()})
 
 
-for id, other in {
-    "unweighted-linear": "Unweighted linear",
-    "unweighted-quadratic": "Unweighted quadratic",
-    "linear": "Weighted linear",
-    "cubic": "Weighted cubic",
-}.items():
-    forms.says(f"less-than-{id}").lower_mean("Weighted quadratic", [other])
+# The degree of f, and whether the flips are weighted.
+FORMS = {
+    "Unweighted linear": (1, False),
+    "Unweighted quadratic": (2, False),
+    "Weighted linear": (1, True),
+    "Weighted quadratic": (2, True),
+    "Weighted cubic": (3, True),
+}
+for id, other in zip(
+    forms.sentences["paper"], besides("Weighted quadratic")([*FORMS]), strict=True
+):
+    forms.says(id).lower_mean("Weighted quadratic", [other])
 
 
 @experiment("flips/TB.2")
@@ -303,15 +295,14 @@ refit.says("less-than-cot", undecidable=TOO_FEW).lower_mean("WF", ["COT"])
 def recounted(runs: Runs, kind: str) -> pd.DataFrame:
     """Mean error and f with flips counted at other steps, or on the first held-out images only."""
     held, rest = parted(run for run in runs if (run.folder / FLIPS).exists())
-    choices: dict[int, dict[str, int]] = {}
-    if held and kind == "steps":
-        own = held[0].settings
-        choices = {n: {"stop": n} for n in [*own["also"], own["stop"]]}
-    elif held:
-        numbers = (1000, 500, 200, 100)
-        choices = {n: {"held": n} for n in numbers if n <= held[0].settings["held"]}
+    numbers: Iterable[int] = ()
+    if held:
+        own = held[0].run.provenance["estimators"]["WeightedFlips"]
+        counts = [n for n in (1000, 500, 200, 100) if n <= own["held"]]
+        numbers = [*own["also"], own["stop"]] if kind == "steps" else counts
     rows: Rows = []
-    for number, choice in choices.items():
+    for number in numbers:
+        choice = {"stop" if kind == "steps" else "held": number}
         if (f := fitted([point.recounted(**choice) for point in held])) is not None:
             again = errors([point.recounted(**choice) for point in rest], f).items()
             rows += [("error", "error", number, s, np.mean([*own.values()])) for s, own in again]
@@ -357,6 +348,7 @@ few_classes.says("few-flips", points=False).bounded(x="flips", most=5, of="strea
 few_classes.says("less-effective").bounded(x="error", least=5.75, of="streams")
 
 
+WITHIN, BEYOND = "flips within the hold-out's", "flips beyond them"
 FEW, MANY = "the half with fewer flips", "the half with more flips"
 OWN_F, UNWEIGHTED = "WF, f of these very streams", "flips without weights"
 
@@ -368,23 +360,14 @@ def why(runs: Runs) -> pd.DataFrame:
     f = fitted(held)
     if f is None or not rest:
         return tidy([])
-    columns = {
-        "WF": f,
-        OWN_F: fitted(rest),
-        UNWEIGHTED: fitted(held, weighted=False),
-        "DoC": "DoC",
-    }
+    unweighted = fitted(held, weighted=False)
+    columns = {"WF": f, OWN_F: fitted(rest), UNWEIGHTED: unweighted, "DoC": "DoC"}
     flips, known = (np.array([p.flips[True] for p in points]) for points in (rest, held))
     within, half = (known.min() <= flips) & (flips <= known.max()), np.median(flips)
+    choices = {"all": flips >= 0, WITHIN: within, BEYOND: ~within, FEW: flips < half}
     rows: Rows = []
     notes = []
-    for row, belongs in {
-        "all": flips >= 0,
-        "flips within the hold-out's": within,
-        "flips beyond them": ~within,
-        FEW: flips < half,
-        MANY: flips >= half,
-    }.items():
+    for row, belongs in {**choices, MANY: flips >= half}.items():
         own = [rest[n] for n in np.flatnonzero(belongs)]
         for name, estimate in columns.items():
             for cells in errors(own, estimate).values():

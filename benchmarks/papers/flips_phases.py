@@ -1,6 +1,7 @@
 """Tent's two phases: measurements of held-out images along its steps (thesis chapter 3, appendix B)."""
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ from ...run_folder import EMBEDDINGS
 from ..results.batch_means import severity
 from ..results.runs import Run
 from ..suites.cell import Cell
-from .claims import rank_correlation
 from .experiment import experiment
 from .picture import scatter
 from .table import FIRST, LAST, Table, tidy
@@ -133,36 +133,15 @@ for less, more in ((0, 1), (1, 10), (10, 50)):
 def phases(runs: Runs) -> pd.DataFrame:
     """Tent's two phases: change of silhouette and shift distance against that of accuracy"""
     rows: Rows = []
-    measures = {run: clusters(run) for run in runs}
-    for name in CLUSTERS:
-        for phase in (1, 2):
-            for run, found in measures.items():
-                top = found["accuracy"].idxmax()
-                first, last = (found.index.min(), top) if phase == 1 else (top, found.index.max())
-                # Accuracy rises, or falls.
-                if first != last:
-                    change = found.loc[last, name] - found.loc[first, name]
-                    rows.append((f"phase {phase}", name, run.setting, run.place, change))
-    rises = [row[-1] > 0 for row in rows if row[1] == "silhouette"]
-    notes = []
-    if rises:
-        share = 100 * sum(rises) / len(rises)
-        notes.append(f"The silhouette rises in {share:.0f} % of {len(rises)} phases.")
-    for phase in (1, 2):
-        for name in ("silhouette", "shift"):
-            notes.append(correlated(rows, name, "accuracy", f"phase {phase}"))
-    unit = "change of silhouette x 100, of shift distance, of accuracy in points"
-    return tidy(rows, unit=unit, notes=notes)
-
-
-def correlated(rows: Rows, one: str, other: str, panel: str = "") -> str:
-    """The rank correlation of two curves as a sentence."""
-    (part,) = rank_correlation(Table(tidy(rows)), one, other, panel)
-    names = f"{one} with {other}" + (f" in {panel}" if panel else "")
-    if part.found is None:
-        return f"Rank correlation of {names}: too few runs."
-    mean, low, high, n = part.found
-    return f"Rank correlation of {names}: {mean:+.2f} [{low:+.2f}, {high:+.2f}], {n} runs."
+    for run in runs:
+        found = clusters(run)
+        # Accuracy rises, then falls.
+        steps = found.index.min(), found["accuracy"].idxmax(), found.index.max()
+        for phase, (first, last) in enumerate(pairwise(steps), 1):
+            if first != last:
+                changes = (found.loc[last] - found.loc[first]).items()
+                rows += [(f"phase {phase}", n, run.setting, run.place, c) for n, c in changes]
+    return tidy(rows, unit="change of silhouette x 100, of shift distance, of accuracy in points")
 
 
 phases.says("clusters-rise").positive("silhouette", x=None)
@@ -173,11 +152,8 @@ phases.says("shift-grows").positive("shift", "phase 2", x=None)
 phases.says("shift-grows-more").above("shift", "shift", "phase 2", than_panel="phase 1")
 
 
-STARTS = SILHOUETTE, FLIPS, ACCURACY = (
-    "silhouette x 100 at step 0",
-    "label flips of 1,000",
-    "accuracy",
-)
+SILHOUETTE, FLIPS = "silhouette x 100 at step 0", "label flips of 1,000"
+ACCURACY = "accuracy"
 PAIRS = ((SILHOUETTE, FLIPS), (ACCURACY, FLIPS), (ACCURACY, SILHOUETTE))
 
 
@@ -191,12 +167,10 @@ def starts(runs: Runs) -> pd.DataFrame:
         flips = recorded[0] if len(recorded) else run.summary.get(name)
         source = None if run.source is None else run.source.accuracy
         if flips is not None and source is not None:
-            values = clusters(run).loc[0, "silhouette"], flips, 100 * source
-            own = zip(STARTS, values, strict=True)
-            rows += [("", name, run.setting, run.place, value) for name, value in own]
-    rows.sort(key=lambda row: STARTS.index(row[1]))
-    notes = [correlated(rows, *pair) for pair in PAIRS]
-    return tidy(rows, unit="by the row; accuracy, %", notes=notes)
+            silhouette = clusters(run).loc[0, "silhouette"]
+            values = {SILHOUETTE: silhouette, FLIPS: flips, ACCURACY: 100 * source}
+            rows += [("", name, run.setting, run.place, value) for name, value in values.items()]
+    return tidy(rows, unit="by the row; accuracy, %")
 
 
 starts.says("clusters-flips").rank_correlation(SILHOUETTE, FLIPS, sign=-1)
@@ -274,28 +248,27 @@ toy_mixture.says("smart-stays").rises("smart", "accuracy", by=-5)
 
 
 LEFT = "images left, %"
-ENTROPIES = {
-    "entropy of those left": "entropy_left",
-    "entropy of those left out": "entropy_omitted",
-    "entropy of all": "entropy",
-}
 
 
 @experiment("flips/FigB.4")
 def omitted(runs: Runs) -> pd.DataFrame:
     """images whose label is in the model's top k: their share and their entropy"""
     rows: Rows = []
-    for run in runs:
-        if facts := run.provenance.get("omitting"):
-            share, place = facts["left"] / facts["pool"], (omission(run, "top"), f"seed {run.seed}")
-            whole = share * facts["entropy_left"] + (1 - share) * (facts["entropy_omitted"] or 0)
-            values = {**facts, "entropy": whole}
-            rows.append(("", LEFT, *place, 100 * share))
-            rows += [
-                ("", curve, *place, values[fact])
-                for curve, fact in ENTROPIES.items()
-                if values[fact] is not None
-            ]
+    for run in (run for run in runs if run.provenance.get("omitting")):
+        facts = run.provenance["omitting"]
+        share, left, out = (
+            facts["left"] / facts["pool"],
+            facts["entropy_left"],
+            facts["entropy_omitted"],
+        )
+        values = {
+            LEFT: 100 * share,
+            "entropy of those left": left,
+            "entropy of those left out": out,
+            "entropy of all": share * left + (1 - share) * (out or 0),
+        }
+        place = omission(run, "top"), f"seed {run.seed}"
+        rows += [("", curve, *place, own) for curve, own in values.items() if own is not None]
     return tidy(rows, unit="share, %; entropy, nats", axis="k")
 
 
