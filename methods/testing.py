@@ -357,7 +357,7 @@ def outcome(make: Make, net: str) -> dict[str, list[Tensor]]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         method = make(NETS[net]()).double()
-        images = [batch.double() for batch in image_batches(6, size=7)]  # not the same for two
+        images = [batch.double() for batch in image_batches(4, size=7)]  # not the same for two
         method.divides = dist.is_initialized()
         for parameter, _ in method.parameters_with_source() if method.divides else ():
             parameter.register_hook(averaged)

@@ -19,7 +19,6 @@ from timm.layers import BatchNormAct2d
 from torch import Tensor, nn
 from torch.optim import SGD
 from torchvision.models import VisionTransformer as VisionModel
-from torchvision.models import resnet18
 from torchvision.transforms.v2 import functional as tv
 
 from holdfast import HoldfastError, methods
@@ -241,7 +240,7 @@ def without_running_statistics() -> nn.Module:
         ),
         (
             ("REM", "FOA"),
-            lambda: timm.create_model("swin_tiny_patch4_window7_224"),
+            lambda: timm.create_model("swin_tiny_patch4_window7_224", embed_dim=24),
             "Choose a backbone",
         ),
     ],
@@ -336,6 +335,7 @@ def parse(name: str) -> TTAMethod:
 
 
 @pytest.mark.parametrize("name", presets("methods"))
+@quiet
 def test_preset(name: str) -> None:
     method = parse(name)
     assert name.startswith(type(method).__name__.lower())
@@ -344,9 +344,7 @@ def test_preset(name: str) -> None:
     if "-" in name:
         return
     # The preset that is called like its method holds nothing but the defaults.
-    default = type(method)(
-        vision_transformer() if name in TRANSFORMERS else resnet18(num_classes=5)
-    )
+    default = type(method)(vision_transformer() if name in TRANSFORMERS else tiny_net())
     if isinstance(default, ETA):  # whose default depends on the number of classes
         default.redundancy = redundancy_limit(1000)
     groups = [m.optimizer.param_groups if m.optimizer else [] for m in (method, default)]

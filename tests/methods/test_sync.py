@@ -117,7 +117,7 @@ class Case(NamedTuple):
 
 group, unsure = partial(nn.GroupNorm, 4), {"threshold": 1.1, "views": 3}
 CASES = {
-    "estimators": Case(partial(Tent, "glyphs"), partial(ccc, 8 * BATCH), estimators),
+    "estimators": Case(partial(Tent, "glyphs"), partial(ccc, 6 * BATCH), estimators),
     "data sets": Case(
         partial(BNAdapt, "glyphs"),
         partial(ccc, 8 * BATCH),
@@ -169,6 +169,7 @@ def outcome(case: Case, **options: Any) -> dict[str, Any]:
 
 def work(rank: int, port: int, folder: Path) -> None:
     """What each rank does: the methods in plain loops, then the cases and the command in Trainers."""
+    multiprocessing.set_start_method("fork", force=True)  # of loaders' workers, as in a user's rank
     save_rank(rank, {name: (TABLE[name].make, net) for name, net in FIRST}, str(folder))
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "NODE_RANK": "0"}
     os.environ |= {"LOCAL_RANK": str(rank)}  # so that Lightning starts no further process

@@ -80,15 +80,8 @@ def test_every_family_has_a_top(family: str) -> None:
         assert len(set(inside) & set(top)) >= 0.5 * len(inside) > 0
 
 
-TIMMS = ("convnext_atto", "davit_tiny", "xcit_nano_12_p16_224", "levit_128s", "hrnet_w18_small")
-TIMMS += (
-    "mixer_s32_224",
-    "ghostnet_050",
-    "pvt_v2_b0",
-    "efficientformer_l1",
-    "resnet50",
-    "vit_tiny_patch16_224",
-)
+TIMMS = ("convnext_atto", "xcit_nano_12_p16_224", "levit_128s", "mixer_s32_224", "ghostnet_050")
+TIMMS += ("hrnet_w18_small", "resnet50", "vit_tiny_patch16_224")
 
 
 @pytest.mark.parametrize("name", TIMMS)
