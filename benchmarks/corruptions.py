@@ -1,11 +1,8 @@
 """`holdfast corruptions`: measure accuracy under each corruption, each from the source model."""
 
 import argparse
-import contextlib
-import json
 import re
 import shlex
-import sys
 from typing import TYPE_CHECKING, Any
 
 from .. import in_range
@@ -36,7 +33,6 @@ def parser() -> argparse.ArgumentParser:
     add("--severity", type=float, default=5, help="severity from 0 to 5 (default: 5)")
     add("--corruptions", nargs="+", default=CORRUPTIONS, help="default: the 15 of ImageNet-C")
     add("--images", type=int, help=f"per corruption (default: those of the source, at most {MOST})")
-    add("--json", action="store_true", help="print accuracies in [0,1] as JSON")
     suite.add_options(parser)
     return parser
 
@@ -48,23 +44,17 @@ def main(argv: list[str]) -> int:
     config = described(args)
     cells = list(grid.cells(config))
     try:
-        with contextlib.redirect_stdout(sys.stderr if args.json else sys.stdout):
-            failed, _ = suite.run_cells(cells, args)
+        failed, _ = suite.run_cells(cells, args)
     except KeyboardInterrupt:  # the message of a run names --resume, which this command lacks
         raise KeyboardInterrupt("interrupted; rerun the same command to continue") from None
-    table = accuracies(cells)
-    if args.json:
-        keys = ("backbone", "source", "severity", "images", "table")
-        found = table.astype(object).where(table.notna(), None).to_dict()
-        print(json.dumps({**{k: getattr(args, k) for k in keys}, "accuracy": found}, indent=1))
-    else:
-        print((100 * table).to_string(float_format="{:.1f}".format, na_rep="-"))
-        bound = 196 * (0.25 / (args.images * len(config["seeds"]))) ** 0.5
-        print(
-            f"(accuracy in % at severity {args.severity:g}, {args.images:,} images per corruption, each "
-            f"from the source model; 95 % intervals within ± {bound:.1f} points; the mean excludes clean "
-            "images)"
-        )
+    table = 100 * accuracies(cells)
+    print(table.to_string(float_format="{:.1f}".format, na_rep="-"))
+    bound = 196 * (0.25 / (args.images * len(config["seeds"]))) ** 0.5
+    print(
+        f"(accuracy in % at severity {args.severity:g}, {args.images:,} images per corruption, each "
+        f"from the source model; 95 % intervals within ± {bound:.1f} points; the mean excludes clean "
+        "images)"
+    )
     return int(failed > 0)
 
 
@@ -77,14 +67,14 @@ def described(args: argparse.Namespace) -> dict[str, Any]:
     in_range(1, images=args.images)
     source = open_source(args.source, args.size, "stream", "center")
     args.images = args.images or min(len(source), MOST)
-    args.table = TABLES.get(source.size, "imagenet")
+    table = TABLES.get(source.size, "imagenet")
     for name in args.corruptions:
-        check(name, args.severity, args.table)
+        check(name, args.severity, table)
     data = {
         "source": source_config(args.source, args.size, "stream", "center"),
         "severities": [args.severity],
         "each": args.images,
-        "table": args.table,
+        "table": table,
     }
     streams = {
         name if name == CLEAN else f"{name} {args.severity:g}": {

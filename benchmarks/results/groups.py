@@ -52,15 +52,16 @@ def differing(key: str, kinds: Mapping[str, Run]) -> str:
 def methods_of(runs: list[Run]) -> Methods:
     """Runs by method, the source model first, then by name.
 
-    Runs with the same name on the same images differ in another option, and those with different
-    recoveries in their protocol: each of them forms its own group.
+    Runs of several recoveries are apart; runs with the same name on the same images differ in another
+    option, so each forms its own group.
     """
     found: Methods = {}
     for same in grouped(runs, lambda run: run.variant).values():
         label, folders = same[0].label, {run.folder.name for run in same}
-        recoveries = {run.protocol.recovery for run in same if run.provenance}
-        images = {(run.place, run.stream_id) for run in same}
-        if len(recoveries) < 2 and len(images) == len(same):
+        recoveries = grouped([run for run in same if run.provenance], lambda r: r.protocol.recovery)
+        if len(recoveries) > 1:
+            found |= {f"{label} ({name})": own for name, own in recoveries.items()}
+        elif len({(run.place, run.stream_id) for run in same}) == len(same):
             found[label] = same
         else:
             unique = len(folders) == len(same)

@@ -102,7 +102,9 @@ def remarks(runs: list[Run]) -> list[str]:
         if run.not_finite:
             found.append(f"not finite: {named}: {run.not_finite} steps were undone")
         if n := run.not_finite_images:
-            found.append(f"not finite: {named}: {n} images were excluded and count as wrong")
+            found.append(
+                f"not finite: {named}: {n} non-finite images were excluded and count as wrong"
+            )
         if others := run.provenance.get("ran_on", [])[1:]:
             steps = ", ".join(f"{entry['step']:,}" for entry in others)
             changed = f"device, threads or versions changed at step {steps}"
