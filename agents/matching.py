@@ -22,9 +22,9 @@ def official_match(title: str, targets: Iterable[str], threshold: float = THRESH
     return any(ratio(title, target) > threshold for target in targets)
 
 
-def official_hit(title: str, targets: Iterable[str], threshold: float = THRESHOLD) -> bool:
+def official_hit(title: str, targets: Iterable[str]) -> bool:
     """Whether CiteME's code would accept a search hit; it swaps the arguments of the ratio."""
-    return any(ratio(target, title) > threshold for target in targets)
+    return any(ratio(target, title) > THRESHOLD for target in targets)
 
 
 def strict_match(

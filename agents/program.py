@@ -15,6 +15,11 @@ from .lm import REPLY_CHARS, asking, describe, explained, in_episode
 from .records import clean, fingerprint
 
 Form = Literal["dspy", "json"]
+ADAPTERS: dict[Form, dspy.Adapter] = {
+    # DSPy's fallback would send a second request that is not a repair.
+    "dspy": dspy.ChatAdapter(use_json_adapter_fallback=False),
+    "json": dspy.JSONAdapter(use_native_function_calling=False),
+}
 ParseError: type[Exception] = dspy.utils.exceptions.AdapterParseError
 ARGUMENTS = {
     "search_relevance": "a query, for the best matching papers",
@@ -96,7 +101,7 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
     def forward(self, episode: Episode) -> dspy.Prediction:
         """Run an episode until it has a selection; raises `Stop` if it ends without one."""
         lm = in_episode(self.lm, episode)
-        with dspy.context(lm=lm, adapter=adapter(self.form), max_history_size=1):
+        with dspy.context(lm=lm, adapter=ADAPTERS[self.form], max_history_size=1):
             if self.commands == "none":
                 reply = self._ask(self.guess, episode, {"excerpt": episode.sample.excerpt})
                 episode.guess(reply["title"])
@@ -175,14 +180,6 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
             "repairs": 1,
             "format": self.form,
         }
-
-
-def adapter(form: Form) -> dspy.Adapter:
-    """The adapter of DSPy that prompts for replies of a form and parses them."""
-    if form == "json":
-        return dspy.JSONAdapter(use_native_function_calling=False)
-    # DSPy's fallback would send a second request that is not a repair.
-    return dspy.ChatAdapter(use_json_adapter_fallback=False)
 
 
 def unreadable(error: Any) -> str:

@@ -26,13 +26,11 @@ def semantic_scholar(
     **unused: Any,
 ) -> SearchProvider:
     """Semantic Scholar's Graph API, and open-access PDFs from any server; their texts are cached."""
-    from .semantic_scholar import API, KEYS, SemanticScholar
+    from .semantic_scholar import API, KEY, SemanticScholar
 
-    if not s2_api and not any(os.environ.get(key) for key in KEYS):
-        print(
-            f"{KEYS[0]} is not set: searches use the public rate limit, which is often exhausted.",
-            file=sys.stderr,
-        )
+    if not s2_api and not os.environ.get(KEY):
+        limit = "searches use the public rate limit, which is often exhausted."
+        print(f"{KEY} is not set: {limit}", file=sys.stderr)
     texts = (cache or Path.home() / ".cache" / "holdfast") / "papers"
     return SemanticScholar(s2_api or API, tries=tries, cache=texts, field=field)
 

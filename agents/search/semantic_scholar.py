@@ -18,7 +18,7 @@ from .pdf import extract
 from .provider import Paper, ProviderError, ReadError, Scope, Section, Sort
 
 API = "https://api.semanticscholar.org/graph/v1"
-KEYS = ("S2_API_KEY", "SEMANTIC_SCHOLAR_API_KEY")
+KEY = "S2_API_KEY"
 FIELDS = "title,abstract,year,publicationDate,citationCount,authors.name,externalIds,openAccessPdf"
 PAGE = 20
 CITATION_POOL = 100  # CiteME sorts the 100 most relevant papers by citations
@@ -48,7 +48,7 @@ class SemanticScholar:
         field: str | None = None,
         **transfer: Any,
     ) -> None:
-        key = next((os.environ[k] for k in KEYS if os.environ.get(k)), None)
+        key = os.environ.get(KEY)
         headers = {"x-api-key": key} if key else {}
         self.api = api.rstrip("/")
         self._client = Client(headers, per_second=per_second, tries=tries, **transfer)
