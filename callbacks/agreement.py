@@ -135,12 +135,6 @@ class AdvPerturb(AccuracyEstimator):
     """
 
     def __init__(self, source: nn.Module | None = None, epsilon: float = 1 / 255) -> None:
-        if source is not None and not isinstance(source, nn.Module):
-            raise HoldfastError(
-                f"AdvPerturb(source={source!r}): pass the network itself, "
-                f"load_backbone({source!r}); in YAML, {{class_path: "
-                "holdfast.methods.load_backbone, init_args: {name: ...}}."
-            )
         self.epsilon = epsilon
         self.source = None if source is None else frozen(source)
 

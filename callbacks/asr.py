@@ -1,7 +1,6 @@
 """ASR: adaptive and selective resets, with a pull towards earlier weights."""
 
 import math
-from typing import Any
 
 import torch
 from lightning.pytorch import LightningModule, Trainer
@@ -114,13 +113,9 @@ class ASR(Reset):
         """Register hooks that read and change the gradients of the next step."""
         self.stop_listening()
         self.seen = None
-
-        def before_optimizer(*_: Any) -> None:
-            self.notice(method)
-            self.penalise(method)
-
         if method.optimizer is not None:
-            self.handle = method.optimizer.register_step_pre_hook(before_optimizer)
+            penalise = lambda *_: self.penalise(method)  # noqa: E731
+            self.handle = method.optimizer.register_step_pre_hook(penalise)
 
     def stop_listening(self) -> None:
         """Remove the hook."""
@@ -131,6 +126,7 @@ class ASR(Reset):
     @torch.no_grad()
     def penalise(self, method: Adapting) -> None:
         """Record the gradients, then add those of the penalty."""
+        self.notice(method)
         params = [p for p, _ in method.parameters_with_source()]
         grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in params]
         self.seen = [g**2 for g in grads], [p.clone() for p in params]

@@ -80,7 +80,11 @@ class StreamCheckpoint(Checkpoint):
 
     def on_test_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self._random is not None:
-            set_random_state(self._random)
+            torch.set_rng_state(self._random["torch"])
+            if torch.cuda.is_available() and self._random["cuda"] is not None:
+                torch.cuda.set_rng_state(self._random["cuda"])
+            np.random.set_state(self._random["numpy"])  # noqa: NPY002
+            random.setstate(self._random["python"])
             self._random = None
 
     def _stop(self, number: int, _: object) -> None:
@@ -96,21 +100,14 @@ class StreamCheckpoint(Checkpoint):
         self._stream.passed(batch)
         self.steps += 1
         agreed = trainer.strategy.reduce_boolean_decision  # several processes act at the same step
-        if agreed(self.stopped or self._due(), all=False):
-            self.save(trainer)
+        late = self.every is None and time.monotonic() - self._saved >= 60
+        due = late or (self.every is not None and self.steps % self.every == 0)
+        if agreed(self.stopped or due, all=False):
+            trainer.save_checkpoint(self._path)
+            self._remove(trainer, files(self.folder)[self.keep :])
+            self._saved = time.monotonic()
             if agreed(self.stopped, all=False):
                 raise KeyboardInterrupt(f"saved after {self.steps} steps: --resume goes on")
-
-    def _due(self) -> bool:
-        if self.every is None:
-            return time.monotonic() - self._saved >= 60
-        return self.steps % self.every == 0
-
-    def save(self, trainer: Trainer) -> None:
-        """Write a checkpoint and remove those that are too old."""
-        trainer.save_checkpoint(self._path)
-        self._remove(trainer, files(self.folder)[self.keep :])
-        self._saved = time.monotonic()
 
     @property
     def _path(self) -> Path:
@@ -221,25 +218,12 @@ def newest(folder: str | Path) -> Path | None:
     return None
 
 
-# ---- random numbers -------------------------------------------------------------------------------
-
-
 def random_state() -> dict[str, Any]:
     """The global random number generators, that of this process' GPU among them, as plain values."""
-    kind, keys, *rest = np.random.get_state(legacy=True)  # noqa: NPY002
+    kind, keys, *rest = np.random.get_state()  # noqa: NPY002
     return {
         "torch": torch.get_rng_state(),
         "cuda": torch.cuda.get_rng_state() if torch.cuda.is_available() else None,
-        "numpy": (kind, torch.tensor(np.asarray(keys, dtype=np.int64)), *rest),
+        "numpy": (kind, keys.tolist(), *rest),
         "python": random.getstate(),
     }
-
-
-def set_random_state(state: dict[str, Any]) -> None:
-    """Restore a `random_state`."""
-    torch.set_rng_state(state["torch"])
-    if torch.cuda.is_available() and state["cuda"] is not None:
-        torch.cuda.set_rng_state(state["cuda"])
-    kind, keys, *rest = state["numpy"]
-    np.random.set_state((kind, keys.numpy().astype(np.uint32), *rest))  # noqa: NPY002
-    random.setstate(state["python"])

@@ -1,6 +1,6 @@
 """DatasetEstimates: estimates for a whole stream, from confidence and optimal transport."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,25 +22,19 @@ from .record import save_arrays
 Array = np.ndarray
 
 
-class Outputs(NamedTuple):
-    """Logits [n,C] of a model on a stream, and on labelled data from its source."""
-
-    logits: Array
-    val_logits: Array
-    val_labels: Array
-
-
-def estimates(outputs: Outputs, temperature: float = 1.0, seed: int = 10) -> dict[str, float]:
-    """Accuracy in [0,1] by each estimator, from softmax(z / T)."""
-    probs, val_probs = (cf.probabilities(z, temperature) for z in outputs[:2])
-    labels, classes = outputs.val_labels, outputs.logits.shape[1]
+def estimates(
+    logits: Array, val_logits: Array, labels: Array, temperature: float = 1.0
+) -> dict[str, float]:
+    """Accuracy in [0,1] by each estimator, from softmax(z / T) of logits [n,C] on a stream and [m,C] on
+    labelled data [m] from the source."""
+    probs, val_probs = (cf.probabilities(z, temperature) for z in (logits, val_logits))
     correct = val_probs.argmax(1) == labels
     scores, val_scores = (
         {"confidence": cf.max_confidence(p), "entropy": cf.negative_entropy(p)}
         for p in (probs, val_probs)
     )
-    marginal = np.bincount(labels, minlength=classes)
-    random = np.random.default_rng(seed)
+    marginal = np.bincount(labels, minlength=logits.shape[1])
+    random = np.random.default_rng(10)
     val_part = ot.parts(len(val_probs), random)[0]
     val_costs = ot.transport_costs(val_probs[val_part], labels[val_part])
     costs = [
@@ -88,8 +82,15 @@ class DatasetEstimates(Observer):
         self.val: tuple[Tensor, Tensor] | None = None
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        adapts = any(p.requires_grad for p in pl_module.parameters())
-        self.limit = self._limit(trainer) if self.adapting or not adapts else 0
+        stream, self.limit = stream_of(trainer), self.images or 0
+        if self.images is None:
+            if stream is None:
+                raise HoldfastError(
+                    "The data are no stream and have no segments. Pass DatasetEstimates a number of images."
+                )
+            self.limit = stream.segment(0).count
+        if not self.adapting and any(p.requires_grad for p in pl_module.parameters()):
+            self.limit = 0
         if self.limit and self.val is None:
             with trainer.precision_plugin.test_step_context(), undisturbed(pl_module.device):
                 self.val = source_outputs(
@@ -98,17 +99,6 @@ class DatasetEstimates(Observer):
                     self.validation_images,
                     "DatasetEstimates",
                 )
-
-    def _limit(self, trainer: Trainer) -> int:
-        """The number of images to collect; raises HoldfastError if it is not known."""
-        stream = stream_of(trainer)
-        if self.images is not None:
-            return self.images
-        if stream is None:
-            raise HoldfastError(
-                "The data are no stream and have no segments. Pass DatasetEstimates a number of images."
-            )
-        return stream.segment(0).count
 
     def on_test_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
@@ -125,13 +115,14 @@ class DatasetEstimates(Observer):
             return
         assert self.val is not None
         logits, labels = (torch.cat(part).numpy() for part in zip(*self.batches, strict=True))
-        outputs = Outputs(logits, *(part.numpy() for part in self.val))
-        if not len(logits) or not all(np.isfinite(part).all() for part in outputs):
+        val_logits, val_labels = (part.numpy() for part in self.val)
+        if not len(logits) or not np.isfinite(logits).all() or not np.isfinite(val_logits).all():
             rank_zero_warn("DatasetEstimates has no estimate, because not all logits are finite.")
             return
-        temperature = cf.fit_temperature(outputs.val_logits, outputs.val_labels)
-        found = estimates(outputs)
-        found |= {f"{name}_T": e for name, e in estimates(outputs, temperature).items()}
+        temperature = cf.fit_temperature(val_logits, val_labels)
+        found = estimates(logits, val_logits, val_labels)
+        scaled = estimates(logits, val_logits, val_labels, temperature)
+        found |= {f"{name}_T": estimate for name, estimate in scaled.items()}
         found |= {"temperature": temperature}
         if (known := labels >= 0).any():
             found |= {"collected_accuracy": float((logits.argmax(1) == labels)[known].mean())}
@@ -143,6 +134,6 @@ class DatasetEstimates(Observer):
             OUTPUTS,
             classes=logits.argmax(1).astype(np.int32),
             labels=labels.astype(np.int32),
-            val_classes=outputs.val_logits.argmax(1).astype(np.int32),
-            val_labels=outputs.val_labels.astype(np.int32),
+            val_classes=val_logits.argmax(1).astype(np.int32),
+            val_labels=val_labels.astype(np.int32),
         )

@@ -12,14 +12,8 @@ from torch import Tensor
 from .. import HoldfastError, in_range
 from ..batch import LabelledImages
 from .estimator import AccuracyEstimator, finite, source_outputs
+from .functional import confidence as cf
 from .functional.bands import Band, prediction_band, sampling_band
-from .functional.confidence import (
-    fit_isotonic,
-    max_confidence,
-    negative_entropy,
-    probabilities,
-    threshold,
-)
 from .functional.scores import agreement, mano, mean_entropy, nuclear_norm, softmax_score
 from .protocols import Adapting, Streaming
 
@@ -57,7 +51,7 @@ class Fitted(AccuracyEstimator):
         return accuracy
 
 
-# ---- fitted to source images ----------------------------------------------------------------------
+# ---- fitted to source images (`DatasetEstimates` has some of them for a whole data set) -------------
 
 
 class SourceFitted(Fitted):
@@ -90,32 +84,29 @@ class SourceFitted(Fitted):
 
 
 class DoC(SourceFitted):
-    """Accuracy on source images plus the change of the mean confidence since then (Guillory et al. 2021).
-
-    `DatasetEstimates` computes it once for a whole data set.
-    """
+    """Accuracy on source images plus the change of the mean confidence (Guillory et al. 2021)."""
 
     def fit(self, logits: Array, labels: Array) -> float:
         accuracy = float((logits.argmax(1) == labels).mean())
-        return accuracy - float(max_confidence(probabilities(logits)).mean())
+        return accuracy - float(cf.max_confidence(cf.probabilities(logits)).mean())
 
     def right(self, logits: Array) -> Array:
-        found = self.fitted + float(max_confidence(probabilities(logits)).mean())
+        found = self.fitted + float(cf.max_confidence(cf.probabilities(logits)).mean())
         return np.clip(found, 0, 1)
 
 
 class ATC(SourceFitted):
     """The share of images whose negative entropy reaches a threshold (Garg et al. 2022, ATC-NE).
 
-    The share of source images below the threshold is the model's error on them. `DatasetEstimates` computes
-    it once for a whole data set.
+    The share of source images below the threshold is the model's error on them.
     """
 
     def fit(self, logits: Array, labels: Array) -> float:
-        return threshold(negative_entropy(probabilities(logits)), logits.argmax(1) == labels)
+        scores = cf.negative_entropy(cf.probabilities(logits))
+        return cf.threshold(scores, logits.argmax(1) == labels)
 
     def right(self, logits: Array) -> Array:
-        return (negative_entropy(probabilities(logits)) >= self.fitted).mean()
+        return (cf.negative_entropy(cf.probabilities(logits)) >= self.fitted).mean()
 
 
 class CalibratedConfidence(SourceFitted):
@@ -126,11 +117,11 @@ class CalibratedConfidence(SourceFitted):
     """
 
     def fit(self, logits: Array, labels: Array) -> list[list[float]]:
-        confidence = max_confidence(probabilities(logits))
-        return fit_isotonic(confidence, logits.argmax(1) == labels)
+        confidence = cf.max_confidence(cf.probabilities(logits))
+        return cf.fit_isotonic(confidence, logits.argmax(1) == labels)
 
     def right(self, logits: Array) -> Array:
-        return np.interp(max_confidence(probabilities(logits)), *self.fitted)
+        return np.interp(cf.max_confidence(cf.probabilities(logits)), *self.fitted)
 
 
 # ---- fitted to corruptions of source images -------------------------------------------------------

@@ -1,6 +1,6 @@
 """What callbacks need of a method and of a stream, so that they import neither, and how they find both."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
@@ -30,15 +30,6 @@ class Adapting(Protocol):
     def __getattr__(self, name: str) -> Any: ...
 
 
-class Piece(Protocol):
-    """A segment of a stream, within which the corruptions stay the same; str() names them."""
-
-    @property
-    def corruptions(self) -> Sequence[tuple[str, float]]: ...
-    @property
-    def count(self) -> int: ...
-
-
 @runtime_checkable
 class Streaming(Protocol):
     """A stream, which can begin at any position; `datamodules.Stream` documents its members."""
@@ -50,7 +41,7 @@ class Streaming(Protocol):
     @property
     def identity(self) -> dict[str, Any]: ...
     def batch(self, index: Tensor) -> Any: ...
-    def segment(self, number: int) -> Piece: ...
+    def segment(self, number: int) -> Any: ...
     def passed(self, batch: Any) -> None: ...
 
 

@@ -123,41 +123,36 @@ class RunRecord(Callback):
         self.images += len(batch.labels)
         watching = [c for c in callbacks_of(trainer) if isinstance(c, Observer)]
         estimates = [c for c in watching if isinstance(c, AccuracyEstimator) and c.of_batches]
-        row = {
+        values = {
+            "segment": batch.segment[0],
+            "accuracy": outputs["accuracy"],
+            **method.trace,
+            **{name: value for c in watching for name, value in c.columns().items()},
+            "reset": float(method.reset_count - self.resets),
+        }
+        self.resets = method.reset_count
+        known = {
             "step": method.step_count - 1,
             "images": self.images,
-            "columns": {k: value for c in watching for k, value in c.columns().items()},
-            "estimates": {c.name: c.latest for c in estimates if c.latest is not None},
-            "reset": float(method.reset_count - self.resets),
             "seconds": round(time.perf_counter() - self._start, 3),
             "waited": round(self.waited, 3),
         }
-        self.resets = method.reset_count
-        scalars = {"segment": batch.segment[0], "accuracy": outputs["accuracy"], **method.trace}
-        if self._later.add(scalars, (trainer, row)):
+        guesses = {c.name: c.latest for c in estimates if c.latest is not None}
+        if self._later.add(values, (known, guesses, stream_of(trainer))):
             self._write_waiting()
         self._ended = time.perf_counter()
 
     def _write_waiting(self) -> None:
         """Write the rows of steps whose numbers were still on the accelerator."""
         assert self._file is not None
-        for values, (trainer, row) in self._later.read():
-            number, truth = int(values.pop("segment")), values.pop("accuracy")
-            stream, estimates = stream_of(trainer), row.pop("estimates")
-            segment = None if stream is None else stream.segment(number)
-            values |= row.pop("columns")
-            if not math.isnan(truth):
-                errors = {f"{name}_error": abs(own - truth) for name, own in estimates.items()}
-                values = {"accuracy": truth, **values, **errors}
-            values["reset"] = row.pop("reset")
-            row = {
-                "step": row.pop("step"),
-                "images": row.pop("images"),
-                "segment": number,
-                "corruptions": None if segment is None else list(segment.corruptions),
-                **values,
-                **row,
-            }
+        for values, (known, guesses, stream) in self._later.read():
+            number, truth = int(values.pop("segment")), values["accuracy"]
+            if math.isnan(truth):
+                del values["accuracy"]
+            else:
+                values |= {f"{name}_error": abs(guess - truth) for name, guess in guesses.items()}
+            corruptions = None if stream is None else list(stream.segment(number).corruptions)
+            row = {**known, "segment": number, "corruptions": corruptions, **values}
             self._file.write(json.dumps(finite(row), allow_nan=False).encode() + b"\n")
             self.window.append({k: value for k, value in values.items() if math.isfinite(value)})
             if len(self.window) >= self.every:

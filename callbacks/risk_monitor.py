@@ -256,17 +256,14 @@ class RiskMonitor(Alarming):
         self.details = {"alarm": float(self.alarm), "share": share, "low": low, "limit": limit}
 
     def state_dict(self) -> dict[str, Any]:
-        own: dict[str, Any] = {"reference": self._found and asdict(self._found), "bets": None}
-        if self.bets is not None:
-            level, n, wealth, highest = self.bets
-            own["bets"] = float(level), n, torch.from_numpy(wealth), float(highest)
+        bets = self.bets and [torch.from_numpy(np.asarray(value)) for value in self.bets]
+        own = {"reference": self._found and asdict(self._found), "bets": bets}
         return {**super().state_dict(), **own, "running": tuple(self.running)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         super().load_state_dict(state_dict)
         if state_dict["reference"] is not None:
             self._found = Reference(**state_dict["reference"])
-        self.running, self.bets = Running(*state_dict["running"]), None
-        if state_dict["bets"] is not None:
-            level, n, wealth, highest = state_dict["bets"]
-            self.bets = Bets(level, n, wealth.numpy(), highest)
+        bets = state_dict["bets"]
+        self.bets = bets and Bets(*(value.numpy() for value in bets))
+        self.running = Running(*state_dict["running"])

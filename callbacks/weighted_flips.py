@@ -67,7 +67,6 @@ class WeightedFlips(AccuracyEstimator):
         self.held, self.stop, self.data = held, stop, data
         self.wanted = max(held, data or 0)  # images to store
         self.any_backbone, self.at_once, self.also = any_backbone, at_once, tuple(also)
-        self.details: dict[str, float] = {}
         self.begin()
         # Of the last measurement: classes [n] predicted at step 0, at those of `also`, and at `stop`; the
         # largest probabilities [n] at step 0; and what is logged, by the end of its name.
@@ -84,9 +83,6 @@ class WeightedFlips(AccuracyEstimator):
         # Probabilities [n,C] before the first step, and classes [n] at the steps of `also`.
         self.source_probs: Tensor | None = None
         self.passing: dict[int, Tensor] = {}
-
-    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        self.check(method_of(pl_module))
 
     def check(self, method: Adapting) -> None:
         """Raise HoldfastError if f was fitted on another network."""

@@ -253,10 +253,8 @@ bases.says("c6-error").by(nearest, "error", FEATURES, PIXELS)
 )
 def estimators(folders: list[Path]) -> pd.DataFrame:
     """agreement-on-the-line against confidences, models with random heads (C5)"""
-    from ...callbacks.functional import aline  # deferred: imports torch
     from ..results.model_agreement import TRUSTED
 
-    kinds = {"MAPE": aline.mean_percentage_error, "MAE": aline.mean_absolute_error}
     found = [
         (f"{ensemble}, {result.models.stream}", f"seed {result.models.seed}", result)
         for ensemble, result in evidence(folders, [HEAD, PROBED[0], FINETUNED[0], SCRATCH[0]])
@@ -264,15 +262,16 @@ def estimators(folders: list[Path]) -> pd.DataFrame:
     by_curve = grouped(found, lambda own: own[0]).items()
     r2 = {curve: np.mean([own[-1].r2 for own in same]) for curve, same in by_curve}
     rows = []
-    for name, mean_error in kinds.items():
+    for name in ("MAPE", "MAE"):
         # The paper reports shifts without an agreement line separately.
         for panel, apart in ((name, False), (f"{name}, no line", True)):
             for curve, seed, result in found:
                 # Confidences with or without temperature, whichever has less error.
-                every = result.estimates
+                every, truth = result.estimates, np.asarray(result.truth)
+                share = np.where(truth == 0, np.nan, truth) if name == "MAPE" else 1
                 for x in (*ESTIMATES, *ORACLES):
                     if x in every and bool(r2[curve] <= TRUSTED) == apart:
-                        own = 100 * mean_error(every[x], np.asarray(result.truth))
+                        own = 100 * (abs(every[x] - truth) / share).mean()
                         rows.append((panel, curve, x, seed, round(own, 3)))
     return tidy(rows, unit="percentages of the accuracy (MAPE), points (MAE)")
 
@@ -299,8 +298,6 @@ estimators.says("c5-off").by(best_errs_less, "MAE, no line", ATC, ALINE)
 @experiment("agreement/T3")
 def projection_norm(folders: list[Path]) -> pd.DataFrame:
     """ProjNorm and ALine-D against the accuracy out of distribution, probes with random heads"""
-    from ...callbacks.functional.aline import correlation  # deferred: imports torch
-
     rows: Rows = []
     found = [*evidence(folders, [HEAD])]
     for name in ("ProjNorm", *ESTIMATES):
@@ -308,9 +305,10 @@ def projection_norm(folders: list[Path]) -> pd.DataFrame:
             models = result.models
             score = {**result.estimates, "ProjNorm": models.projnorm}.get(name)
             if score is not None and result.truth is not None:
-                both = zip(("R²", "Spearman"), correlation(score, result.truth), strict=True)
+                score, truth = pd.Series(score), pd.Series(result.truth)
+                both = {"R²": score.corr(truth) ** 2, "Spearman": score.rank().corr(truth.rank())}
                 key = name, models.stream, f"seed {models.seed}"
-                rows += [(panel, *key, round(100 * n, 2)) for panel, n in both]
+                rows += [(panel, *key, round(100 * n, 2)) for panel, n in both.items()]
     return tidy(rows, unit="R² x 100; Spearman's correlation of ranks x 100")
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, ndtri
-from scipy.stats import rankdata
+from scipy.stats import linregress
 
 Array = np.ndarray
 Measure = Callable[[Array, Array], Array]  # similarity in [0,1] of predictions, one number for each
@@ -70,11 +70,9 @@ def line(x: Array, y: Array) -> Line | None:
     """The least-squares line; None if all x are equal, which determines no line."""
     if np.ptp(x) < 1e-12:
         return None
-    slope, bias = np.polyfit(x, y, 1)
-    residual = y - slope * x - bias
-    variance = y.var()
-    r2 = 1 - residual.var() / variance if variance > 0 else 1.0
-    return Line(float(slope), float(bias), float(r2))
+    found = linregress(x, y)
+    r2 = found.rvalue**2 if np.ptp(y) else 1.0
+    return Line(float(found.slope), float(found.intercept), float(r2))
 
 
 class ALine(NamedTuple):
@@ -112,9 +110,6 @@ def aline_of_shares(
     return ALine(ndtr(fitted.slope * known + fitted.bias), ndtr(solution), fitted)
 
 
-# ---- ProjNorm, and how well estimates and scores follow the accuracy ------------------------------
-
-
 def projection_norm(reference: Iterable[Array], pseudo: Iterable[Array]) -> float:
     """||theta_ref - theta_ood||_2 over all parameters, in the same order; 0 or more (Yu et al. 2022).
 
@@ -127,38 +122,3 @@ def projection_norm(reference: Iterable[Array], pseudo: Iterable[Array]) -> floa
     """
     both = zip(reference, pseudo, strict=True)
     return float(np.sqrt(sum(np.square(np.asarray(a) - b).sum() for a, b in both)))
-
-
-class Correlation(NamedTuple):
-    """The correlation of a score with the accuracy over several models."""
-
-    r2: float  # of the linear correlation, in [0,1]
-    spearman: float  # of the ranks, in [-1,1]
-
-
-def correlation(score: Array, truth: Array) -> Correlation:
-    """R^2 and Spearman correlation of scores [m] with accuracies [m]; NaN if either is constant.
-
-    >>> correlation(np.array([3.0, 2.0, 1.0]), np.array([0.1, 0.2, 0.3]))
-    Correlation(r2=1.0, spearman=-1.0)
-    """
-    if np.ptp(score) == 0 or np.ptp(truth) == 0:
-        return Correlation(float("nan"), float("nan"))
-    both = (score, truth), (rankdata(score), rankdata(truth))
-    linear, ranks = (np.corrcoef(a, b)[0, 1] for a, b in both)
-    return Correlation(round(float(linear**2), 12), round(float(ranks), 12))
-
-
-def mean_absolute_error(estimate: Array, truth: Array) -> float:
-    """MAE, in [0,1]."""
-    return float(np.abs(np.asarray(estimate) - truth).mean())
-
-
-def mean_percentage_error(estimate: Array, truth: Array) -> float:
-    """MAPE as a share: mean |estimate - truth| / truth; a truth of 0 counts as NaN.
-
-    >>> mean_percentage_error(np.array([0.5, 0.3]), np.array([0.4, 0.4]))
-    0.25
-    """
-    truth = np.where(np.asarray(truth) == 0, np.nan, truth)
-    return float((np.abs(estimate - truth) / truth).mean())

@@ -96,11 +96,6 @@ OFFICIAL = {
     "origin": "Press et al., WeightedFlips, fitted to ImageNet's holdout corruptions; official code",
     "stop": 990,
 }
-# The thesis does not name its network, so these apply with `any_backbone` only.
-THESIS = {
-    "origin": "thesis, appendix B.9, fitted to the holdout corruptions of CIFAR",
-    "stop": 1000,
-}
 PUBLISHED = {
     "resnet50": FlipFunction((3.55553868e-4, -0.321445023, 75.661858), True, RESNET50, OFFICIAL),
     "resnet50-unweighted": FlipFunction(
@@ -109,7 +104,4 @@ PUBLISHED = {
     "resnet50-unweighted-linear": FlipFunction(
         (-0.10318227, 83.55158891), False, RESNET50, OFFICIAL
     ),
-    # Between 0 and 5 flips only.
-    "cifar10": FlipFunction((-249.36, -87.39, 77.01), True, 0, THESIS),
-    "cifar100": FlipFunction((3.22e-4, -0.287, 99.54), True, 0, THESIS),
 }
