@@ -11,46 +11,9 @@ import torch
 from digit_runs import BATCH, fast, flat, run
 from lightning.pytorch import Callback
 
-from holdfast import callbacks, methods
+from holdfast import callbacks as cb
+from holdfast import methods
 from holdfast.alarms import Drop
-from holdfast.callbacks import (
-    AETTA,
-    ASR,
-    ATC,
-    GDE,
-    MRS,
-    AccuracyEstimator,
-    AccuracyReset,
-    AdvPerturb,
-    Alarm,
-    AlarmReset,
-    CalibratedConfidence,
-    Concentration,
-    DatasetEstimates,
-    DisagreementReset,
-    DoC,
-    DropoutCalibration,
-    EmbeddingClusters,
-    EntropyDrift,
-    FisherRestore,
-    HoldOut,
-    IndependentGDE,
-    KLDrift,
-    MaNo,
-    NuclearNorm,
-    Observer,
-    PeriodicReset,
-    PredictionStatistics,
-    Recovery,
-    RiskMonitor,
-    SegmentReset,
-    SoftmaxScore,
-    SourceAgreement,
-    SrcValid,
-    StochasticRestore,
-    WeightedFlips,
-    WeightMagnitude,
-)
 from holdfast.callbacks.observer import name_apart
 from holdfast.datamodules import Corrupted, Digits
 
@@ -68,7 +31,9 @@ def predicts_otherwise(kind: type) -> bool:
 METHODS = ["Source"] + [
     name
     for name in methods.__all__
-    if inspect.isclass(kind := getattr(methods, name)) and predicts_otherwise(kind) and name != "FOA"
+    if inspect.isclass(kind := getattr(methods, name))
+    and predicts_otherwise(kind)
+    and name != "FOA"
 ]
 
 
@@ -77,42 +42,54 @@ def synthetic() -> Corrupted:
 
 
 WATCHING: dict[str, Callable[[], list[Callback]]] = {
-    "AETTA": lambda: [AETTA(passes=3, also=[2]), DropoutCalibration()],
-    "GDE": lambda: [GDE()],
-    "IndependentGDE": lambda: [IndependentGDE([fast("Tent"), fast("CoTTA")])],
-    "SoftmaxScore": lambda: [SoftmaxScore(), Alarm("SoftmaxScore", Drop(window=1, margin=0.0))],
-    "AdvPerturb": lambda: [AdvPerturb(fast("Source").backbone)],
-    "SrcValid": lambda: [SrcValid(SOURCE, 20)],
-    "SourceAgreement": lambda: [SourceAgreement()],
-    "CalibratedConfidence": lambda: [CalibratedConfidence(SOURCE, 40)],
-    "DoC": lambda: [DoC(SOURCE, 40)],
-    "ATC": lambda: [ATC(SOURCE, 40)],
-    "MaNo": lambda: [MaNo(synthetic())],
-    "NuclearNorm": lambda: [NuclearNorm(synthetic())],
-    "Concentration": lambda: [Concentration(synthetic())],
-    "WeightedFlips": lambda: [WeightedFlips(None, held=24, stop=4, at_once=12, also=[3])],
-    "WeightedFlips, limited": lambda: [WeightedFlips(None, held=40, stop=4, data=40, at_once=20)],
-    "DatasetEstimates": lambda: [DatasetEstimates(SOURCE, 64, 40, adapting=True)],
-    "PredictionStatistics": lambda: [PredictionStatistics(window=4)],
-    "WeightMagnitude": lambda: [WeightMagnitude(every=2, layers=True)],
-    "HoldOut": lambda: [HoldOut(synthetic(), images=20, every=2)],
-    "EmbeddingClusters": lambda: [EmbeddingClusters(SOURCE, every=3, held=30, images=200)],
-    "RiskMonitor": lambda: [RiskMonitor(SOURCE, 40, refit=3)],
-    "RiskMonitor, running": lambda: [RiskMonitor(start=3, rule="running", unit="batch")],
-    "RiskMonitor, concentration": lambda: [RiskMonitor(start=3, proxy="concentration")],
+    "AETTA": lambda: [cb.AETTA(passes=3, also=[2]), cb.DropoutCalibration()],
+    "GDE": lambda: [cb.GDE()],
+    "IndependentGDE": lambda: [cb.IndependentGDE([fast("Tent"), fast("CoTTA")])],
+    "SoftmaxScore": lambda: [
+        cb.SoftmaxScore(),
+        cb.Alarm("SoftmaxScore", Drop(window=1, margin=0.0)),
+    ],
+    "AdvPerturb": lambda: [cb.AdvPerturb(fast("Source").backbone)],
+    "SrcValid": lambda: [cb.SrcValid(SOURCE, 20)],
+    "SourceAgreement": lambda: [cb.SourceAgreement()],
+    "CalibratedConfidence": lambda: [cb.CalibratedConfidence(SOURCE, 40)],
+    "DoC": lambda: [cb.DoC(SOURCE, 40)],
+    "ATC": lambda: [cb.ATC(SOURCE, 40)],
+    "MaNo": lambda: [cb.MaNo(synthetic())],
+    "NuclearNorm": lambda: [cb.NuclearNorm(synthetic())],
+    "Concentration": lambda: [cb.Concentration(synthetic())],
+    "WeightedFlips": lambda: [cb.WeightedFlips(None, held=24, stop=4, at_once=12, also=[3])],
+    "WeightedFlips, limited": lambda: [
+        cb.WeightedFlips(None, held=40, stop=4, data=40, at_once=20)
+    ],
+    "DatasetEstimates": lambda: [cb.DatasetEstimates(SOURCE, 64, 40, adapting=True)],
+    "PredictionStatistics": lambda: [cb.PredictionStatistics(window=4)],
+    "WeightMagnitude": lambda: [cb.WeightMagnitude(every=2, layers=True)],
+    "HoldOut": lambda: [cb.HoldOut(synthetic(), images=20, every=2)],
+    "EmbeddingClusters": lambda: [cb.EmbeddingClusters(SOURCE, every=3, held=30, images=200)],
+    "RiskMonitor": lambda: [cb.RiskMonitor(SOURCE, 40, refit=3)],
+    "RiskMonitor, running": lambda: [cb.RiskMonitor(start=3, rule="running", unit="batch")],
+    "RiskMonitor, concentration": lambda: [cb.RiskMonitor(start=3, proxy="concentration")],
 }
 RESETS: dict[str, Callable[[], list[Callback]]] = {
-    "PeriodicReset": lambda: [PeriodicReset(2)],
-    "SegmentReset": lambda: [SegmentReset()],
-    "MRS": lambda: [MRS(floor=1.5)],
-    "StochasticRestore": lambda: [StochasticRestore(0.5)],
-    "FisherRestore": lambda: [FisherRestore(0.5)],
-    "ASR": lambda: [ASR(start=1.0)],
-    "EntropyDrift": lambda: [EntropyDrift(0.5, warm_up=1, cool_down=1)],
-    "KLDrift": lambda: [KLDrift(0.001, 0.4, warm_up=1, cool_down=1)],
-    "DisagreementReset": lambda: [DisagreementReset(0.01)],
-    "AccuracyReset": lambda: [SoftmaxScore(), AccuracyReset("SoftmaxScore", window=1, margin=0.0)],
-    "AlarmReset": lambda: [SoftmaxScore(), Alarm("SoftmaxScore", Drop(floor=1.0)), AlarmReset()],
+    "PeriodicReset": lambda: [cb.PeriodicReset(2)],
+    "SegmentReset": lambda: [cb.SegmentReset()],
+    "MRS": lambda: [cb.MRS(floor=1.5)],
+    "StochasticRestore": lambda: [cb.StochasticRestore(0.5)],
+    "FisherRestore": lambda: [cb.FisherRestore(0.5)],
+    "ASR": lambda: [cb.ASR(start=1.0)],
+    "EntropyDrift": lambda: [cb.EntropyDrift(0.5, warm_up=1, cool_down=1)],
+    "KLDrift": lambda: [cb.KLDrift(0.001, 0.4, warm_up=1, cool_down=1)],
+    "DisagreementReset": lambda: [cb.DisagreementReset(0.01)],
+    "AccuracyReset": lambda: [
+        cb.SoftmaxScore(),
+        cb.AccuracyReset("SoftmaxScore", window=1, margin=0.0),
+    ],
+    "AlarmReset": lambda: [
+        cb.SoftmaxScore(),
+        cb.Alarm("SoftmaxScore", Drop(floor=1.0)),
+        cb.AlarmReset(),
+    ],
 }
 
 
@@ -151,7 +128,7 @@ def test_the_run_stays_as_it_is(name: str) -> None:
         attached, options = all_that_watch(), {}
     assert outcome(name, attached, **options) == outcome(name, [], **options)
     for callback in attached:
-        if isinstance(callback, AccuracyEstimator) and callback.of_batches:
+        if isinstance(callback, cb.AccuracyEstimator) and callback.of_batches:
             assert callback.latest is not None
             assert 0 <= callback.latest <= 1
 
@@ -183,9 +160,9 @@ def test_every_callback_has_a_row() -> None:
     bases = {"Alarming", "DriftReset", "PeriodicObserver", "Reset", "Restore"}
     known = {
         name
-        for name in callbacks.__all__
-        if inspect.isclass(kind := getattr(callbacks, name))
-        and issubclass(kind, (Observer, Recovery))
+        for name in cb.__all__
+        if inspect.isclass(kind := getattr(cb, name))
+        and issubclass(kind, (cb.Observer, cb.Recovery))
         and not inspect.isabstract(kind)
     }
     made = [callback for make in (WATCHING | RESETS).values() for callback in make()]
@@ -200,5 +177,5 @@ def test_a_compiled_network_is_watched_like_another() -> None:
         method = fast("Tent")
         if compiled:
             method.backbone.compile(backend="eager")
-        found.append(run(method, [AETTA(passes=2), GDE()], limit_test_batches=3)[1])
+        found.append(run(method, [cb.AETTA(passes=2), cb.GDE()], limit_test_batches=3)[1])
     assert found[0] == found[1]

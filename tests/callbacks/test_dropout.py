@@ -122,17 +122,10 @@ def test_stages_are_found_by_structure(net: Any, expected: list[str]) -> None:
     assert stage_ends(found) == expected
 
 
-@pytest.mark.parametrize("arch", ["resnet18", "vit"])
-def test_aetta_on_larger_nets(arch: str) -> None:
-    vit = lambda: timm.create_model("vit_tiny_patch16_224", img_size=32, depth=4, num_classes=9)  # noqa: E731
-    net = torchvision.models.resnet18(num_classes=9) if arch == "resnet18" else vit()
-    method = Tent(net)
-    for count in (2, 1):
-        answer = AETTA(passes=3).watch(
-            method, torch.rand(count, 3, 64 if arch == "resnet18" else 32, 32)
-        )
-        assert answer is not None
-        assert 0 <= answer <= 1
+def test_aetta_of_a_single_image() -> None:
+    answer = AETTA(passes=3).watch(Tent(GlyphNet(10)), torch.rand(1, 3, 32, 32))
+    assert answer is not None
+    assert 0 <= answer <= 1
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,7 @@ class Predictions(AccuracyEstimator):
         self.all.append(method.predict(images))
 
 
-@pytest.mark.parametrize("name", ["Source", "BNAdapt", "Tent", "ETA", "EATA"])
+@pytest.mark.parametrize("name", ["Source", "Tent", "ETA"])
 def test_estimators_see_the_model_that_is_scored(name: str) -> None:
     """Also when a reset is due before the step; and random numbers that they draw change nothing."""
     seen, plain = Predictions(), run(fast(name), [PeriodicReset(2)])

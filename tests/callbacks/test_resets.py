@@ -2,7 +2,6 @@
 
 import json
 from copy import deepcopy
-from itertools import permutations
 from types import SimpleNamespace
 from typing import Any
 
@@ -49,21 +48,18 @@ def test_accuracy_reset_equals_the_official_rule(name: str) -> None:
 
 
 def test_accuracy_reset_passes_over_batches_without_an_estimate() -> None:
-    script = Script()
+    script, resets = Script(), []
     reset = AccuracyReset(script)
-    for estimate in [0.6] * 5 + [None] * 20 + [0.5] * 4:
-        script.latest = estimate
-        assert not script.step(reset)
-    script.latest = 0.5
-    assert script.step(reset)
+    for script.latest in [0.6] * 5 + [None] * 20 + [0.5] * 5:
+        resets.append(script.step(reset))
+    assert resets == [False] * 29 + [True]
 
 
 def test_mrs_equals_the_official_rule() -> None:
     golden = json.loads((AETTA / "sar_reset_rule.json").read_text())
     script, reset = Script(), MRS(keep_average=True)
-    for loss, expected, average in zip(
-        golden["losses"], golden["resets"], golden["ema"], strict=True
-    ):
+    columns = (golden[key] for key in ("losses", "resets", "ema"))
+    for loss, expected, average in zip(*columns, strict=True):
         script.trace = {"loss": float("nan") if loss is None else loss}
         assert script.step(reset) == bool(expected)
         assert reset.average == average
@@ -115,11 +111,6 @@ def run(method: TTAMethod, *callbacks: Callback, data: TensorStream | None = Non
     return watch.resets
 
 
-def test_periodic_and_episodic() -> None:
-    assert run(Tent(tiny_net()), PeriodicReset(4)) == [0] * 4 + [1] * 4 + [2] * 4
-    assert run(Tent(tiny_net()), PeriodicReset(1)) == list(range(STEPS))
-
-
 def test_segment_reset() -> None:
     data = stream([3, 3, 3, 5, 5, 3, 3, 3, 3, 3, 3, 4])
     data.batches[3].segment[0] = 3  # a batch that spans two segments counts as one of the new
@@ -138,7 +129,7 @@ def test_accuracy_reset_listens_to_the_estimator_of_each_run() -> None:
     assert "estimator='Scripted'" in repr(reset)
 
 
-@pytest.mark.parametrize("order", permutations(range(3)))
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
 def test_callbacks_may_come_in_any_order(order: tuple[int, ...]) -> None:
     estimator = Scripted(0.5, 0.5, 0.1, *[0.5] * 9)
     listed = estimator, PeriodicReset(5), AccuracyReset("Scripted")
@@ -181,8 +172,6 @@ def test_a_jump_of_entropy_resets() -> None:
     variance = 0.6e-6 + 0.4 * (y - x) ** 2
     assert reset.z == pytest.approx(abs(y - x) / (np.sqrt(variance + 1e-6) + 1e-6))
     assert reset.mean == pytest.approx(0.75 * x + 0.25 * y)
-    with pytest.raises(HoldfastError, match=r"limit=1\.6"):
-        EntropyDrift(1.6)
 
 
 def test_a_jump_of_the_mean_prediction_resets() -> None:
@@ -248,14 +237,13 @@ def test_mrs_with_a_method_of_another_paper() -> None:
 
 
 def test_stochastic_restore() -> None:
-    method = Tent(tiny_net(), fast_sgd)
-    run(method, StochasticRestore(p=1.0))
-    assert method.trace["restored"] == sum(p.numel() for p, _ in method.parameters_with_source())
-    assert all(torch.equal(p, source) for p, source in method.parameters_with_source())
-    method = Tent(tiny_net(), fast_sgd)
-    run(method, StochasticRestore(p=0.5))
-    same = torch.cat([(p == source).flatten() for p, source in method.parameters_with_source()])
-    assert 0.2 < same.float().mean() < 0.8
+    for p, least, most in ((1.0, 1, 1), (0.5, 0.2, 0.8)):
+        method = Tent(tiny_net(), fast_sgd)
+        run(method, StochasticRestore(p))
+        pairs = method.parameters_with_source()
+        same = torch.cat([(own == source).flatten() for own, source in pairs])
+        assert least <= same.float().mean() <= most
+        assert least <= float(method.trace["restored"]) / len(same) <= most
 
 
 def test_restores_draw_anew_in_each_step_and_alike_in_each_run() -> None:
@@ -269,15 +257,6 @@ def test_restores_draw_anew_in_each_step_and_alike_in_each_run() -> None:
     assert not torch.equal(first, masks(method))
     other.seed += 1
     assert not torch.equal(first, masks(other))
-
-
-def test_fisher_restore_keeps_the_important_weights() -> None:
-    method = Tent(tiny_net(), fast_sgd)
-    run(method, FisherRestore(quantile=0.5))
-    same = torch.cat([(p == source).flatten() for p, source in method.parameters_with_source()])
-    assert 0.4 < same.float().mean() < 0.6
-    gradients = torch.cat([p.grad.flatten() for p, _ in method.parameters_with_source()])
-    assert gradients[same].abs().max() < gradients[~same].abs().min()
 
 
 @pytest.mark.parametrize(("make", "remembered"), [(ETA, "mean_probs"), (RoTTA, "memory")])
@@ -333,15 +312,19 @@ def test_a_model_that_does_not_adapt_is_refused() -> None:
         plain_trainer(callbacks=[PeriodicReset()]).test(Plain(), datamodule=stream())
 
 
-def test_nonsense_is_refused() -> None:
-    for make in (
-        lambda: PeriodicReset(0),
-        lambda: StochasticRestore(2.0),
-        lambda: FisherRestore(-0.1),
-        lambda: AccuracyReset(window=0),
-        lambda: ASR(start=0),
-        lambda: KLDrift(soft=2.0),
-        lambda: DisagreementReset(1.5),
-    ):
-        with pytest.raises(HoldfastError, match="pass"):
-            make()
+@pytest.mark.parametrize(
+    ("kind", "option"),
+    [
+        (PeriodicReset, {"every": 0}),
+        (StochasticRestore, {"p": 2.0}),
+        (FisherRestore, {"quantile": -0.1}),
+        (AccuracyReset, {"window": 0}),
+        (ASR, {"start": 0}),
+        (KLDrift, {"soft": 2.0}),
+        (EntropyDrift, {"limit": 1.6}),
+        (DisagreementReset, {"limit": 1.5}),
+    ],
+)
+def test_nonsense_is_refused(kind: Any, option: dict[str, float]) -> None:
+    with pytest.raises(HoldfastError, match=next(iter(option))):
+        kind(**option)
