@@ -224,6 +224,6 @@ def random_state() -> dict[str, Any]:
     return {
         "torch": torch.get_rng_state(),
         "cuda": torch.cuda.get_rng_state() if torch.cuda.is_available() else None,
-        "numpy": (kind, keys.tolist(), *rest),
+        "numpy": (kind, np.asarray(keys).tolist(), *rest),
         "python": random.getstate(),
     }

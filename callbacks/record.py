@@ -122,7 +122,7 @@ class RunRecord(Callback):
             write_json(path, read_json(path) | {"chosen": self._chosen})
         self.images += len(batch.labels)
         watching = [c for c in callbacks_of(trainer) if isinstance(c, Observer)]
-        estimates = [c for c in watching if isinstance(c, AccuracyEstimator) and c.of_batches]
+        estimators = [c for c in watching if isinstance(c, AccuracyEstimator) and c.of_batches]
         values = {
             "segment": batch.segment[0],
             "accuracy": outputs["accuracy"],
@@ -131,28 +131,28 @@ class RunRecord(Callback):
             "reset": float(method.reset_count - self.resets),
         }
         self.resets = method.reset_count
-        known = {
+        row = {
             "step": method.step_count - 1,
             "images": self.images,
             "seconds": round(time.perf_counter() - self._start, 3),
             "waited": round(self.waited, 3),
         }
-        guesses = {c.name: c.latest for c in estimates if c.latest is not None}
-        if self._later.add(values, (known, guesses, stream_of(trainer))):
+        estimates = {c.name: c.latest for c in estimators if c.latest is not None}
+        if self._later.add(values, (row, estimates, stream_of(trainer))):
             self._write_waiting()
         self._ended = time.perf_counter()
 
     def _write_waiting(self) -> None:
         """Write the rows of steps whose numbers were still on the accelerator."""
         assert self._file is not None
-        for values, (known, guesses, stream) in self._later.read():
+        for values, (row, estimates, stream) in self._later.read():
             number, truth = int(values.pop("segment")), values["accuracy"]
             if math.isnan(truth):
                 del values["accuracy"]
             else:
-                values |= {f"{name}_error": abs(guess - truth) for name, guess in guesses.items()}
+                values |= {f"{name}_error": abs(own - truth) for name, own in estimates.items()}
             corruptions = None if stream is None else list(stream.segment(number).corruptions)
-            row = {**known, "segment": number, "corruptions": corruptions, **values}
+            row |= {"segment": number, "corruptions": corruptions, **values}
             self._file.write(json.dumps(finite(row), allow_nan=False).encode() + b"\n")
             self.window.append({k: value for k, value in values.items() if math.isfinite(value)})
             if len(self.window) >= self.every:
