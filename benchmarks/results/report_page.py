@@ -104,7 +104,7 @@ def provenance(runs: Sequence[Run]) -> pd.DataFrame:
     same = by_method.nunique() == 1
     table = by_method.mask(same, "").T
     table.insert(0, "all methods", by_method.iloc[0].where(same, ""))
-    return table.reset_index(names="")
+    return table[(table != "").any(axis=1)].reset_index(names="")
 
 
 def distinct(values: Iterable[Any]) -> list[str]:
