@@ -80,7 +80,7 @@ def agent_and_provider(args: Namespace) -> tuple[Agent, SearchProvider]:
         return baseline(args.agent, str(args.corpus))
     if args.prompts and args.prompt != "citeme":
         raise HoldfastError("--prompts applies only to CiteME's form. Use it with --prompt citeme.")
-    lm, provider = language_model(args), PROVIDERS[args.search](**vars(args))
+    lm, provider = model_of(args), PROVIDERS[args.search](**vars(args))
     if args.prompt == "citeme":
         from .citeme import CiteMEAgent
 
@@ -90,7 +90,7 @@ def agent_and_provider(args: Namespace) -> tuple[Agent, SearchProvider]:
     return CiteAgent(lm, args.commands, args.demonstration, args.prompt), provider
 
 
-def language_model(args: Namespace) -> "dspy.LM":
+def model_of(args: Namespace) -> "dspy.LM":
     """The language model of the options; raises `HoldfastError` without --model."""
     if not args.model:
         raise HoldfastError(
@@ -315,7 +315,7 @@ def tag_papers(args: Namespace) -> None:
     titles = list(dict.fromkeys(sample.titles[0] for sample in dataset_in(args).samples))
     # Replies are cached beside the file, so that an interrupted command goes on where it was.
     args.cache = args.cache or args.out.with_suffix(".cache")
-    lm = language_model(args)
+    lm = model_of(args)
     tags = {title: tags_of(title, lm) for title in titles}
     with new_file(args.out) as partial:
         lines = (json.dumps({"title": t, "tags": tags[t]}, ensure_ascii=False) for t in titles)

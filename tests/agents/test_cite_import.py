@@ -26,9 +26,9 @@ def user(content):
     return {"role": "user", "content": content}
 
 
-def result(name, selected, *history, papers=(), is_correct=True, error=None):
+def result(name, selected, *history, papers=(), error=None):
     common = {"duration": 12.5, "tokens": {"input": 70, "output": 9}, "error": error}
-    own = {"id": name, "selected": selected, "is_correct": is_correct, "history": history}
+    own = {"id": name, "selected": selected, "history": history}
     return {**common, **own, "papers": [list(papers)]}
 
 
@@ -40,7 +40,7 @@ RESULTS = [
         *(say("read", paper_id="x"), user("see Beta graphs"), say("select", paper_id="a")),
         papers=[paper("x", "Other"), paper("a", "Alpha Networks")],
     ),
-    result(  # is_correct, but it is not
+    result(
         2,
         paper("y", "Survey"),
         *(user("excerpt"), say("search_relevance", query="beta"), user("- Paper ID: y")),
@@ -48,7 +48,7 @@ RESULTS = [
         say("select", paper_id="y"),
         papers=[paper("y", "Survey")],
     ),
-    result(3, None, user("excerpt"), is_correct=False, error="Invalid json output: {"),
+    result(3, None, user("excerpt"), error="Invalid json output: {"),
     result(4, paper(None, "Delta")),
 ]
 METADATA = {"model": "gpt-4o", "actions": "search_relevance,read,select", "dataset_split": "all"}
