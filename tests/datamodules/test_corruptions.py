@@ -204,7 +204,7 @@ def test_depends_on_seed_and_pixels_alone(
     name: str, case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not on the batch around an image, its order, or the number of threads."""
-    count, shape = (5, (224, 224)) if case == "large" else (64, (33, 47))
+    count, shape = (5, (224, 224)) if case == "large" else (24, (33, 47))
     images, seeds = pictures(count, *shape), torch.arange(count) * 977 - 5
     images = images / 255 if case == "floats" else images
     severity = torch.where(seeds % 3 == 0, 1.75, 5.0)
@@ -236,7 +236,7 @@ def test_severity_zero_is_the_identity_and_small_ones_lead_there(name: str, tabl
 @pytest.mark.parametrize("name", ALL)
 def test_any_size_and_severity(name: str, shape: tuple[int, int]) -> None:
     images = pictures(3, *shape) / 255
-    for severity in (0.25, 1, 2.75, 4.5, 5):
+    for severity in (0.25, 2.75, 5):
         for table in TABLES:
             out = corrupt(images, name, severity, 11, table)
             assert out.isfinite().all()
@@ -419,7 +419,7 @@ def test_numbers_of_tiny_imagenet_c() -> None:
         torch.testing.assert_close(torch.tensor(rows[1:], dtype=torch.float64), numbers)
 
 
-@pytest.mark.parametrize("severity", [1, 3, 5])
+@pytest.mark.parametrize("severity", [1, 5])
 @pytest.mark.parametrize("name", sorted(set(ALL) - {"zoom_blur", "elastic_transform"}))
 def test_tiny_imagenet_c_is_imagecorruptions_with_its_numbers(
     name: str,

@@ -375,13 +375,13 @@ def levels(data: Stream) -> list[tuple[int, int]]:
 
 
 def test_cifar_c_settings(cifar: Path) -> None:
-    continual = CIFARC(str(cifar), num_workers=2, batch_size=7)
+    continual = CIFARC(str(cifar), num_workers=0, batch_size=7)
     assert levels(continual) == [(number, 5) for number in range(15) for _ in range(6)]
     fully = CIFARC(str(cifar), corruptions=["fog"], severities=[3], num_workers=0)
     assert levels(fully) == [(CORRUPTIONS.index("fog"), 3)] * 6
     there = (1, 2, 3, 4, 5, 4, 3, 2, 1)
-    gradual = CIFARC(str(cifar), severities=there, num_workers=0)
-    assert levels(gradual)[: 9 * 6] == [(0, level) for level in there for _ in range(6)]
+    gradual = CIFARC(str(cifar), 10, ["gaussian_noise"], there, num_workers=0)
+    assert levels(gradual) == [(0, level) for level in there for _ in range(6)]
     endless = CIFARC(str(cifar), epochs=None)
     assert endless.batch(torch.tensor([10**6 * 90])).images[0, 0, 0, 0] == 0
     assert [endless.segment_at(i) for i in (89, 90, 96)] == [14, 15, 16]

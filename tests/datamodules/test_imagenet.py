@@ -29,7 +29,7 @@ from holdfast.methods import RDumb
 from holdfast.run_folder import read_rows
 
 SYNSETS = ["n01440764", "n01484850", "n02123045", "n02504458"]
-NAMES = ["gaussian_noise", "impulse_noise", "contrast"]
+NAMES = ["gaussian_noise", "contrast"]
 SIZE, SPEED = 64, 10
 
 
@@ -117,7 +117,7 @@ def test_through_a_trainer(root: Path, wholes: dict[str, Batch], name: str, tmp_
     assert set(wholes[name].labels.tolist()) == {0, 2, 281, 386}
 
 
-@pytest.mark.parametrize("name", ["ccc-hard", "cin-c", "holdout"])
+@pytest.mark.parametrize("name", ["ccc-hard", "cin-c"])
 def test_corrupting_on_the_device(root: Path, wholes: dict[str, Batch], name: str) -> None:
     """Workers hand over clean bytes; whoever iterates gets finished batches all the same."""
     data = STREAMS[name](root, num_workers=1, batch_size=7, on_device=True)
