@@ -93,8 +93,8 @@ def rises(
     """Curves rise from each x in `start` to each x in `to`, by a margin."""
     for place, one in curves(t, panel, curve):
         for first, last in product(*(t.chosen(s, place, one) for s in (start, to))):
-            name = words(place, one, f"{written(last)} - {written(first)}")
-            yield Part(name, t.change(place, one, first, last), by, of=of)
+            found = t.gap(t.values(place, one, last), t.values(place, one, first))
+            yield Part(words(place, one, f"{written(last)} - {written(first)}"), found, by, of=of)
 
 
 def falls(
@@ -151,11 +151,8 @@ def bounded(
     """The numbers of curves at each x are within limits; parts are named by what is not a single name."""
     for place, one in curves(t, panel, curve):
         for at in t.chosen(x, place, one):
-            name = words(
-                "" if isinstance(panel, str) else place,
-                one,
-                "" if isinstance(x, str) else written(at),
-            )
+            places = ["" if isinstance(panel, str) else place, one]
+            name = words(*places, "" if isinstance(x, str) else written(at))
             yield Part(name, t.gap(t.values(place, one, at)), least, most, of)
 
 
@@ -171,16 +168,16 @@ def positive(
 
 def lower_mean(t: Table, x: X, than: Iterable[str], by_share: float = 0) -> Iterator[Part]:
     """Over the curves (datasets), averaged over runs, column x is lower than others, or by a share."""
-    for other in listed(than):
+    for other in than:
         theirs = {name: (1 - by_share) * mean for name, mean in means(t, other).items()}
         name = f"{1 - by_share:g} x {other}" if by_share else other
         yield Part(f"{name} - {x}", paired(theirs, means(t, x)), 0, of="data sets")
 
 
-def mean_below(t: Table, limit: float, without: str | None = None) -> Iterator[Part]:
+def mean_below(t: Table, limit: float, without: str = "") -> Iterator[Part]:
     """The mean of each column over the curves (datasets) is below a limit."""
     for x in t.xs:
-        if x not in listed(without):
+        if x != without:
             yield Part(str(x), above_zero(means(t, x)), most=limit, of="data sets")
 
 
@@ -247,11 +244,6 @@ def computed(t: Table, claim: str, least: float = 0) -> Iterator[Part]:
     """Differences that the experiment stored under the claim's id are above `least`."""
     for found in t.intervals.get(claim) or [None]:
         yield Part("", found, least)
-
-
-def listed(names: str | Iterable[str] | None) -> list[str]:
-    """One name or several as a list."""
-    return [] if names is None else [names] if isinstance(names, str) else list(names)
 
 
 def besides(*names: str) -> Callable[[list[str]], list[str]]:

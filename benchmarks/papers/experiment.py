@@ -74,6 +74,10 @@ class Experiment:
         self.claims.append(Claim(id, self.sentences[group][id], group, **about))
         return self.claims[-1]
 
+    def command(self, scale: str) -> str:
+        """The command that reproduces it."""
+        return f"holdfast paper {self.name}" + ("" if scale == EMBEDDED else f" --scale {scale}")
+
     @property
     def path(self) -> Path:
         """The path of the committed results at embedded scale."""

@@ -53,7 +53,7 @@ def section(
         caption = f"{table.unit}; mean ± sd over repeats"
     parts = [
         f"## {own.file}",
-        f"{own.shows[:1].upper()}{own.shows[1:]}: `{command(own, scale)}`",
+        f"{own.shows[:1].upper()}{own.shows[1:]}: `{own.command(scale)}`",
         f"{caption}:\n\n{formatted(lines(table), form)}",
     ]
     if protocol := results.get("protocol"):  # results of earlier versions lack it
@@ -149,23 +149,14 @@ def origin(facts: Mapping[str, Any]) -> str:
     return f"Provenance: {'; '.join(f'{name}: {value}' for name, value in words)}."
 
 
-def command(own: Experiment, scale: str) -> str:
-    """The command that reproduces an experiment."""
-    return f"holdfast paper {own.name}" + ("" if scale == EMBEDDED else f" --scale {scale}")
-
-
 def verdict_text(found: list[Verdict]) -> str:
     """The verdicts on the claims, by 95 % intervals of differences paired by run."""
     text = []
     for group, title in GROUPS.items():
-        if own := [verdict for verdict in found if verdict.claim.group == group]:
-            text.append(f"{title}:\n\n" + "\n".join(map(line, own)))
+        own = [verdict for verdict in found if verdict.claim.group == group]
+        lines = [f"- {verdict.state}: {verdict.claim.says} ({verdict.because})" for verdict in own]
+        text += [f"{title}:\n\n" + "\n".join(lines)] if own else []
     return "\n\n".join(text) or NO_CLAIM
-
-
-def line(found: Verdict) -> str:
-    """A verdict as an item of a list."""
-    return f"- {found.state}: {found.claim.says} ({found.because})"
 
 
 def overview(several: Iterable[Experiment]) -> str:

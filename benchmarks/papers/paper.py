@@ -10,7 +10,7 @@ from ..results.text_table import formatted
 from ..suites import suite
 from . import reproduce
 from .experiment import EMBEDDED, EXPERIMENTS, SCALES, Experiment, chosen
-from .page import command, section
+from .page import section
 from .verdicts import STATES
 
 LEGEND = """
@@ -24,17 +24,9 @@ def parser() -> argparse.ArgumentParser:
         "holdfast paper", description=__doc__, epilog="example: holdfast paper rdumb/T2.4 --show"
     )
     add = parser.add_argument
-    add(
-        "names",
-        nargs="*",
-        help="such as rdumb/T2.4, or rdumb for a whole paper (default: list all)",
-    )
+    add("names", nargs="*", help="such as rdumb/T2.4, or rdumb for all of it (default: list all)")
     add("--show", action="store_true", help="print the committed results without running anything")
-    add(
-        "--json",
-        action="store_true",
-        help="print the committed results as JSON without running anything",
-    )
+    add("--json", action="store_true", help="the same as JSON")
     add(
         "--runs",
         nargs="+",
@@ -44,9 +36,7 @@ def parser() -> argparse.ArgumentParser:
         "result files of `holdfast cite run`, and the CSV of their dataset)",
     )
     add("--scale", choices=SCALES, default=EMBEDDED)
-    add(
-        "--keep", action="store_true", help="write the results into the package and docs of a clone"
-    )
+    add("--keep", action="store_true", help="write the results into the clone's package and docs")
     suite.add_options(parser)
     return parser
 
@@ -110,6 +100,6 @@ def check(several: list[Experiment], scale: str, show: bool, given: bool) -> Non
             raise HoldfastError(f"{own.name} has no {scale} scale. Choose from {known}.")
         if show and (not own.committed or scale != EMBEDDED):
             raise HoldfastError(
-                f"There are no committed {scale} results of {own.name}. Run `{command(own, scale)}` to "
+                f"There are no committed {scale} results of {own.name}. Run `{own.command(scale)}` to "
                 "compute them, or pass --runs FOLDER to tabulate existing runs."
             )

@@ -19,7 +19,7 @@ from ..results.runs import Run, collect, set_beside
 from ..suites import suite
 from ..suites.cell import Cell
 from .experiment import EMBEDDED, EXPERIMENTS, FULL, Experiment
-from .page import command, overview, page, section
+from .page import overview, page, section
 from .table import Table
 
 DOCS = Path(__file__).parents[2] / "docs" / "papers"
@@ -39,13 +39,16 @@ class Work(NamedTuple):
 def execute(own: Experiment, args: argparse.Namespace) -> int:
     """Execute missing runs or train missing ensembles; returns the number of failed runs."""
     if own.takes == "ensembles":
-        train_missing(own, args)
+        from ..train import ensemble  # deferred: imports torch
+
+        if jobs := [job for job in ensemble_jobs(own, args) if job.missing]:
+            ensemble.train(jobs, args.jobs or 1)
     if own.takes != "runs":
         return 0
     cells = cells_of(own, args)
     if missing := sum(not cell.finished for cell in cells):
         print(f"{own.name}: {missing} runs.")
-    args.command = command(own, args.scale)
+    args.command = own.command(args.scale)
     try:
         failed, elsewhere = suite.run_cells(cells, args)
     except KeyboardInterrupt:
@@ -72,14 +75,6 @@ def ensemble_jobs(own: Experiment, args: argparse.Namespace) -> list[Any]:
         config |= {} if args.out is None else {"out": str(Path(args.out, name))}
         found += ensemble.jobs(config)
     return found
-
-
-def train_missing(own: Experiment, args: argparse.Namespace) -> None:
-    """Train the missing members of an experiment's ensembles."""
-    from ..train import ensemble  # deferred: imports torch
-
-    if jobs := [job for job in ensemble_jobs(own, args) if job.missing]:
-        ensemble.train(jobs, args.jobs or 1)
 
 
 def work(own: Experiment, args: argparse.Namespace) -> Work:
@@ -150,7 +145,7 @@ def tabulate(own: Experiment, args: argparse.Namespace) -> tuple[dict[str, Any],
         places = args.runs or {cell.folder.parents[1] for cell in there.cells} or there.given
         raise HoldfastError(
             f"{own.name} has no finished runs in {', '.join(map(str, places))}. Run "
-            f"`{command(own, args.scale)}` to execute them."
+            f"`{own.command(args.scale)}` to execute them."
         )
     theirs = own.cells(FULL) if FULL in own.suites else []
     parts = () if own.takes == "runs" else ("data",)

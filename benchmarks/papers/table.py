@@ -172,10 +172,6 @@ class Table:
         gaps = ({run: a[run] - share * b[run] for run in a if run in b} for a, b in pairs)
         return self.gap(mean_by_run(gaps))
 
-    def change(self, panel: str, curve: str, first: X, last: X) -> Difference | None:
-        """The change of a curve from one x to another, paired by run."""
-        return self.gap(self.values(panel, curve, last), self.values(panel, curve, first))
-
 
 def mean_by_run(several: Iterable[Values[str]]) -> Values[str]:
     """The mean of each run over those of several numbers that it has."""
