@@ -1,12 +1,14 @@
 """Runs with made-up accuracies, as they would lie in a suite's folder."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+
+from holdfast.benchmarks.suites.settings import named_callbacks
 
 # What AETTA logs of each batch; with 5 passes it disagrees with itself more than with 10.
 PARTS = {"disagreement": 0.2, "disagreement_5": 0.3, "disagreement_15": 0.2, "classes": 10}
@@ -45,7 +47,7 @@ def put(
 ) -> None:
     """A run of these names in this folder.
 
-    exactly: with only what the callbacks and the stream of its configuration write.
+    exactly: with only what every run writes.
     columns, facts, results: what each row, the provenance, the summary have in addition or instead.
     """
     method, stream, seed = names["method"], names["stream"], names["seed"]
@@ -57,78 +59,51 @@ def put(
     known |= {"started": "2026", "images": 10 * len(accuracy), "weights": "w", "parameters": 1000}
     known["adapted_parameters"] = 0 if method in ("Source", "BNAdapt") else 50
     known |= {"backbone": "b", "optimizer": {}, "versions": {}}
-    given, watched = callbacks(config), watching(config)
-    watchers = {"AETTA": {"passes": 10, "also": [5, 15]}, "GDE": {}} | watched
-    watchers["WeightedFlips"] = {"held": 200, "stop": 49, "also": [12, 25]}
-    if exactly:
-        kinds = (*ESTIMATORS, "WeightedFlips")
-        watchers = {k: v for k, v in given.items() if k.partition("_")[0] in kinds}
-    known["estimators"] = watchers
-    if not exactly or config.get("data", {}).get("class_path") == "Omitting":
+    watched = {} if exactly else watching(config)
+    if not exactly:
+        known["estimators"] = {"AETTA": {"passes": 10, "also": [5, 15]}, "GDE": {}} | watched
+        known["estimators"]["WeightedFlips"] = {"held": 200, "stop": 49, "also": [12, 25]}
         known["omitting"] = {"pool": 100, "left": 50, "entropy_left": 3.0, "entropy_omitted": 1.0}
     (own / "provenance.json").write_text(json.dumps({**known, **facts}))
     # Of 10 images with a confidence of 0.6 half are right, of 30 with 0.9 a third; corrected: 0.5.
     sums = {"images": [10, 30], "confidence": [6, 27], "accuracy": [5, 10], "corrected": [5, 15]}
-    if not exactly or "DropoutCalibration" in given:
+    if "DropoutCalibration" in str(config):
         np.savez(own / "dropout_calibration_AETTA.npz", **{k: np.array(v) for k, v in sums.items()})
     rows = [
         {"step": n, "images": 10 * (n + 1), "accuracy": a, "reset": float(n in resets)}
         | {"seconds": seconds * (n + 1), "corruptions": [["fog" if n % 20 < 10 else "snow", 5.0]]}
-        | {"AETTA": a, "AETTA_error": 0.1, "GDE": a, "GDE_error": 0.2}
-        | dict.fromkeys(watched, a)
-        | {f"{name}_error": 0.2 for name in watched}
-        | {f"AETTA_{name}": value for name, value in PARTS.items()}
-        | {f"PredictionStatistics_{name}": value for name, value in predictions(n).items()}
-        | (
-            {}
-            if n % 4
-            else {"WeightMagnitude_norm net.layer1.bn1.weight": 1 + n} | inside(names, n)
-        )
+        | ({} if exactly else seen(watched, names, n, a))
         for n, a in enumerate(accuracy)
     ]
-    if exactly:
-        wanted = {k for k in {k for row in rows for k in row} if is_asked(k, given)}
-        rows = [{k: v for k, v in row.items() if k in wanted} for row in rows]
     if columns is not None:
         rows = [row | more for row, more in zip(rows, columns, strict=True)]
     (own / "record.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     if finished:
         mean = {"images": 10 * len(accuracy), "accuracy": float(np.mean(accuracy))}
         summary: dict[str, Any] = mean
-        if method != "Source":
-            if not exactly or "WeightedFlips" in given:
-                counted = watchers["WeightedFlips"]
-                summary |= flips(own, stream, [0, *counted.get("also", ()), counted["stop"]])
-        elif not exactly or "DatasetEstimates" in given:
-            summary |= whole_set(mean["accuracy"])
+        if not exactly:
+            adapted = flips(own, stream, [0, 12, 25, 49]) if method != "Source" else {}
+            summary |= adapted or whole_set(mean["accuracy"])
         (own / "summary.json").write_text(json.dumps({**summary, **results}))
-
-
-def callbacks(config: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The arguments of a configuration's callbacks by name, of which the second of a class is NAME_2."""
-    found: dict[str, dict[str, Any]] = {}
-    for entry in config.get("trainer", {}).get("callbacks", []):
-        name = entry["class_path"].rpartition(".")[2]
-        number = 1 + sum(known.partition("_")[0] == name for known in found)
-        found[name if number == 1 else f"{name}_{number}"] = entry.get("init_args") or {}
-    return found
-
-
-def is_asked(column: str, own: dict[str, dict[str, Any]]) -> bool:
-    """Whether a column of the record is the run's own, or of one of these callbacks and its arguments."""
-    name, _, rest = column.partition("_")
-    if not name[0].isupper():
-        return True
-    part, _, passes = rest.rpartition("_")
-    if passes.isdigit() and part:
-        return int(passes) in own.get(name, {}).get("also", ())
-    return name in own and (not rest.startswith("norm ") or own[name].get("layers", False))
 
 
 def watching(config: dict[str, Any]) -> dict[str, Any]:
     """The arguments of a suite's estimators but the first AETTA and GDE."""
-    own = callbacks(config).items()
-    return {k: v for k, v in own if k.partition("_")[0] in ESTIMATORS and k not in ("AETTA", "GDE")}
+    entries = config.get("trainer", {}).get("callbacks", [])
+    found = named_callbacks([e for e in entries if e["class_path"] in ESTIMATORS])
+    own = {name: entry.get("init_args") or {} for name, entry in found.items()}
+    return {name: given for name, given in own.items() if name not in ("AETTA", "GDE")}
+
+
+def seen(watched: Iterable[str], names: dict[str, Any], n: int, accuracy: float) -> dict[str, Any]:
+    """What estimators and observers write of batch n."""
+    row = {"AETTA": accuracy, "AETTA_error": 0.1, "GDE": accuracy, "GDE_error": 0.2}
+    row |= dict.fromkeys(watched, accuracy) | {f"{name}_error": 0.2 for name in watched}
+    row |= {f"AETTA_{name}": value for name, value in PARTS.items()}
+    row |= {f"PredictionStatistics_{name}": value for name, value in predictions(n).items()}
+    if n % 4:
+        return row
+    return row | {"WeightMagnitude_norm net.layer1.bn1.weight": 1 + n} | inside(names, n)
 
 
 def predictions(n: int) -> dict[str, float]:

@@ -4,9 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.benchmarks.papers import EXPERIMENTS
 from holdfast.benchmarks.papers.comparison import differences
-from holdfast.benchmarks.papers.reproduce import DOCS
 from holdfast.benchmarks.suites import grid
 from holdfast.benchmarks.suites.cell import Cell
 from holdfast.benchmarks.suites.variants import merged
@@ -54,12 +52,9 @@ RATE = {"class_path": "torch.optim.SGD", "init_args": {"lr": 0.01, "momentum": 0
         (stream(severity=5), []),  # the default, spelt out
         (stream(severity=3), ["severity: 3, not 5"]),  # the paper's suite leaves it at its default
         (stream(quality=None), ["quality: none, not 85"]),
-        (stream(source={"class_path": "Glyphs", "init_args": {"classes": 500}}), []),
         (stream(source="Digits"), ["source: Digits, not Glyphs"]),
         (stream(num_workers=3, on_device=True), []),  # changes no number
-        (method("RDumb", every=1000, entropy_factor=0.4), []),
         (method("RDumb", every=100), ["every: 100, not 1000"]),
-        (method("Tent", optimizer=RATE), ["optimizer.lr: 0.01, not 0.00025 (Tent)"]),
         (
             method("Tent", optimizer={"class_path": "torch.optim.SGD", "init_args": {"lr": 0.01}}),
             [
@@ -68,19 +63,13 @@ RATE = {"class_path": "torch.optim.SGD", "init_args": {"lr": 0.01, "momentum": 0
             ],
         ),
         (
-            method(
-                "Tent", optimizer={"class_path": "torch.optim.Adam", "init_args": {"lr": 2.5e-4}}
-            ),
+            method("Tent", optimizer={"class_path": "torch.optim.Adam"}),
             [
                 "optimizer: Adam, not SGD (Tent)",
+                "optimizer.lr: 0.001, not 0.00025 (Tent)",
                 "optimizer.momentum: not set here; 0.9 in the paper's setup (Tent)",
             ],
         ),
-        (
-            {"methods": {"EATA": "eata-glyphs"}},
-            ["optimizer.lr", "beta: 100, not 2000", "redundancy"],
-        ),
-        (callbacks({"class_path": "AETTA", "init_args": {"passes": 10}}), []),
         (
             callbacks({"class_path": "AETTA", "init_args": {"passes": 5}}),
             ["AETTA.passes: 5, not 10"],
@@ -113,7 +102,6 @@ def test_runs_are_paired_by_their_factors() -> None:
 
     every = "every: 12, 25, 50, not 125, 250, 500"
     assert found(suite([12, 25, 50]), paper=suite([125, 250, 500])) == [every]
-    assert found(suite([125, 250]), paper=suite([125, 250])) == []
     said = found(suite([250]), paper=suite([125, 250]))
     assert said == ["every: 250, not 125, 250", "number of runs: 6, not 8"]
     said = found(suite([250, 125], redundancy=0.2), paper=suite([125, 250]))
@@ -128,22 +116,3 @@ def test_the_same_values_in_other_runs() -> None:
         "optimizer.lr: 0.001, not 0.00025 (Tent)",
         "optimizer.lr: 0.00025, not 0.001 (RDumb)",
     }
-
-
-def test_the_largest_differences_are_on_the_pages() -> None:
-    """Severity 3 for 5, no JPEG, Fisher information of 256 images, other intervals."""
-    for name, line in (
-        ("rdumb/T2.1", "severity: 3, not 5"),
-        ("aetta/T1", "severities: 3, not 5"),
-        ("aetta/T2", "fisher_images: 256, not 2000"),
-        ("rdumb/runs27", "quality: none, not 85"),
-        ("rdumb/T2.4", "every: 12, 25, 50, 100, 150, 200, not 125, 250, 500, 1000, 1500, 2000"),
-    ):
-        paper, _, table = name.partition("/")
-        section = (DOCS / f"{paper}.md").read_text().partition(f"\n## {table}\n")[2]
-        assert f"\n- {line}" in section.partition("\n## ")[0], name
-
-
-def test_no_paper_differs_from_itself() -> None:
-    theirs = EXPERIMENTS["rdumb/T2.1"].cells("full")[:60]
-    assert differences(theirs, theirs) == []

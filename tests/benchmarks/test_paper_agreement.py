@@ -32,7 +32,7 @@ def write(folder: Path, source: str, seed: int, likeness: float) -> None:
 
     Their ProjNorm follows their mistakes by ranks, and not by a line.
     """
-    random, count = np.random.default_rng([seed, int(100 * likeness)]), 2000
+    random, count = np.random.default_rng([seed, int(100 * likeness)]), 1000
     labels = random.integers(5, size=count)
     common = random.random((3, count))
     for number, ability in enumerate(np.linspace(-0.6, 1.2, 8)):

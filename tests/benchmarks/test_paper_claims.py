@@ -10,7 +10,7 @@ from holdfast.benchmarks.papers import EXPERIMENTS, claims
 from holdfast.benchmarks.papers.claims import Part
 from holdfast.benchmarks.papers.experiment import data
 from holdfast.benchmarks.papers.page import section
-from holdfast.benchmarks.papers.table import FIRST, LAST, REST, Table, middle, second_half, tidy
+from holdfast.benchmarks.papers.table import FIRST, LAST, REST, Table, tidy
 from holdfast.benchmarks.papers.verdicts import (
     FAILS,
     HOLDS,
@@ -102,7 +102,7 @@ def test_numbers_that_are_differences_and_shares_of_others() -> None:
 def test_means_over_data_sets() -> None:
     cells: Cells = {("", "d1", "WF"): [1, 3], ("", "d1", "AC"): [4], ("", "d2", "WF"): [2]}
     table = table_of({**cells, ("", "d2", "AC"): [6]})
-    (part,) = claims.lower_mean(table, "WF", "AC")
+    (part,) = claims.lower_mean(table, "WF", ["AC"])
     assert part.of == "data sets"
     assert part.found is not None
     assert (part.found.mean, part.found.n) == (3, 2)
@@ -211,14 +211,6 @@ def test_a_margin_is_said_as_a_margin() -> None:
     assert described(Part("", Difference(0.2, 0, 0.4, 3), -1, 1)).endswith("within ±1")
     assert described(Part("", Difference(7, 6.5, 7.5, 3), most=6)).endswith("below 6")
     assert "claimed" not in described(Part("", Difference(1, 0.5, 1.5, 3), 0))
-
-
-def test_selectors_of_x() -> None:
-    chosen = table_of({("", "a", x): [1.0] for x in (1, 2, 5, 10)}).chosen
-    assert chosen(None) == [1, 2, 5, 10]
-    assert (chosen(FIRST), chosen(LAST), chosen(middle)) == ([1], [10], [5])
-    assert (chosen(REST), chosen(second_half)) == ([2, 5, 10], [5, 10])
-    assert chosen([1, LAST]) == [1, 10]
 
 
 def test_a_table_comes_back_from_json_as_it_was() -> None:
