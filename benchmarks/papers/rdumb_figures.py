@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
-from ..results.batch_means import by_corruption, pairs_of, severity, shown
+from ..results.batch_means import batches, pairs_of, severity, shown
 from ..results.run_statistics import above_zero
 from ..results.runs import Run, grouped
 from .accuracy_tables import WINDOWS, over_stream, windows
@@ -284,11 +284,10 @@ ten_classes.says("no-collapse").above("Tent", "Source", x=second_half)
 @experiment("rdumb/FigA.5c")
 def hardness(runs: Runs) -> pd.DataFrame:
     """accuracy of the source model on each corruption at severity 5, with ten classes"""
-    rows = [
-        ("", shown(corruption), "Source", run.place, 100 * value)
-        for run in runs
-        for corruption, value in by_corruption([run], "accuracy").items()
-    ]
+    rows = []
+    for run in runs:
+        means = batches([run], "accuracy").groupby("pairs", sort=False)["accuracy"].mean().dropna()
+        rows += [("", shown(pairs), "Source", run.place, 100 * v) for pairs, v in means.items()]
     means = pd.DataFrame(rows).groupby(1, sort=False)[4].mean().sort_values(kind="stable")
     return tidy(sorted(rows, key=lambda row: means.index.get_loc(row[1])))
 

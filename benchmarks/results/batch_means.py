@@ -20,24 +20,22 @@ def curve(run: Run, name: str = "accuracy") -> pd.Series:
 
     NaN where no batch of a window has a value.
     """
-    images, column = run.column("images"), run.column(name)
-    windows = np.array_split(np.arange(len(images)), min(WINDOWS, len(images)))
-    known = [column[w][~np.isnan(column[w])] for w in windows]
-    values = [own.mean() if len(own) else np.nan for own in known]
-    return pd.Series(values, [images[window].mean() for window in windows], name=name)
+    table = pd.DataFrame({"images": run.column("images"), name: run.column(name)})
+    windows = np.array_split(table.index, min(WINDOWS, len(table)))
+    means = pd.DataFrame([table.loc[window].mean() for window in windows])
+    return means.set_index("images")[name]
 
 
 def mean_curve(curves: Sequence[pd.Series]) -> pd.DataFrame:
-    """The mean of the curves of several runs, and their standard deviation (0 for a single run).
+    """The mean of the curves of several runs, and one standard deviation (of one run: 0) around it.
 
     It ends at the last image that all runs have processed, as unfinished runs are shorter.
     """
     longest = max((curve.index for curve in curves), key=lambda images: images[-1])
-    values = np.array([np.interp(longest, c.index, c, right=np.nan) for c in curves])
-    known = ~np.isnan(values).any(0)
-    several = len(curves) > 1
-    sd = values[:, known].std(0, ddof=1) if several else np.zeros(int(known.sum()))
-    return pd.DataFrame({"mean": values[:, known].mean(0), "sd": sd}, longest[known])
+    values = [np.interp(longest, curve.index, curve, right=np.nan) for curve in curves]
+    table = pd.DataFrame(np.transpose(values), longest).dropna()
+    mean, sd = table.mean(axis=1), table.std(axis=1).fillna(0)
+    return pd.DataFrame({"mean": mean, "low": mean - sd, "high": mean + sd})
 
 
 # ---- by corruption -----------------------------------------------------------------------------------
@@ -74,12 +72,6 @@ def batches(runs: Sequence[Run], name: str) -> pd.DataFrame:
     """A column of the records with one row per batch, the run's method and `pairs_of` the row."""
     rows = [(run.label, pairs_of(row), row.get(name)) for run in runs for row in run.rows]
     return pd.DataFrame(rows, columns=["method", "pairs", name]).astype({name: float})
-
-
-def by_corruption(runs: Sequence[Run], name: str) -> dict[Pairs, float]:
-    """The mean of a record's column per corruption, over the batches of all runs."""
-    table = batches(runs, name).groupby("pairs", sort=False)
-    return table[name].mean().dropna().to_dict()
 
 
 def by_name(runs: Sequence[Run], name: str) -> pd.DataFrame:

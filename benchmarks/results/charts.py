@@ -70,8 +70,7 @@ def stream_chart(setting: str, methods: Methods, styles: Styles) -> Any:
         shared = look(label, styles)
         if curves := [curve(run) for run in same if run.accuracy is not None]:
             found = mean_curve(curves)
-            low, high = found["mean"] - found["sd"], found["mean"] + found["sd"]
-            chart.varea(found.index, low, high, alpha=0.12, **shared)
+            chart.varea(found.index, found["low"], found["high"], alpha=0.12, **shared)
             dashes = list(styles[label].dashes)
             chart.line(found.index, found["mean"], line_width=2, line_dash=dashes, **shared)
         marks = [(kind, at) for run in same for kind, at in marks_of(run) if len(at)]

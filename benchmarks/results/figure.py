@@ -52,8 +52,8 @@ def draw_panel(ax: Any, title: str, methods: Methods, looks: Looks) -> int:
         look = looks[label]
         if curves := [curve(run) for run in runs if run.accuracy is not None]:
             found = mean_curve(curves)
-            low, high = found["mean"] - found["sd"], found["mean"] + found["sd"]
-            ax.fill_between(found.index, low, high, color=look["color"], alpha=0.12, lw=0)
+            band = {"color": look["color"], "alpha": 0.12, "lw": 0}
+            ax.fill_between(found.index, found["low"], found["high"], **band)
             ax.plot(found["mean"], lw=1.8, **look)
         if any(run.resets for run in runs):
             row += 1

@@ -1,5 +1,6 @@
 """The report of the runs in a folder, finished or not: tables, missing runs and remarks; their status."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -141,8 +142,8 @@ def status(folder: Path) -> str:
         (run.folder.relative_to(folder).as_posix(), state.name, *progress(run, state), state.note)
         for run, state in runs
     ]
-    states = [state.name for _, state in runs]
-    count = ", ".join(f"{states.count(name)} {name}" for name in STATES if name in states)
+    states = Counter(state.name for _, state in runs)
+    count = ", ".join(f"{states[name]} {name}" for name in STATES if name in states)
     return f"{formatted(lines)}\n{len(lines)} runs: {count}"
 
 
