@@ -2,6 +2,7 @@
 
 import inspect
 import json
+from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -82,27 +83,18 @@ def of_part(text: str) -> dict[str, Setting]:
 
 def flat(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """The values of a configuration by path, callbacks by the names of their classes."""
-    config = (
-        {key: value for key, value in config.items() if key != "trainer"}
-        | {
-            f"trainer.{key}": value
-            for key, value in (config.get("trainer") or {}).items()
-            if key != "callbacks"
-        }
-        | named_callbacks((config.get("trainer") or {}).get("callbacks") or [])
-    )
+    trainer = config.get("trainer") or {}
     for place, value in config.items():
-        yield from below(place, value)
-
-
-def named_callbacks(entries: list[dict[str, Any]]) -> dict[str, Any]:
-    """The configurations of callbacks by name, numbered where a class is used several times."""
-    found: dict[str, Any] = {}
-    for entry in entries:
-        name = entry["class_path"].rpartition(".")[2]
-        number = 1 + sum(known.partition("_")[0] == name for known in found)
-        found[name if number == 1 else f"{name}_{number}"] = entry
-    return found
+        if place != "trainer":
+            yield from below(place, value)
+    for name, value in trainer.items():
+        if name != "callbacks":
+            yield from below(f"trainer.{name}", value)
+    numbers: Counter[str] = Counter()
+    for callback in trainer.get("callbacks") or []:
+        name = callback["class_path"].rpartition(".")[2]
+        numbers[name] += 1
+        yield from below(name if numbers[name] == 1 else f"{name}_{numbers[name]}", callback)
 
 
 def below(place: str, value: Any) -> Iterator[tuple[str, Any]]:

@@ -1,7 +1,6 @@
 """Expand the entries of a suite that have `each`, and record their factors."""
 
 from collections.abc import Iterator
-from copy import deepcopy
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -64,11 +63,11 @@ def filled(config: Any, words: dict[str, Any]) -> Any:
 
 
 def merged(*configs: dict[str, Any]) -> dict[str, Any]:
-    """Merge nested mappings; later values take precedence."""
+    """Merge nested mappings, which are copied; later values take precedence."""
     result: dict[str, Any] = {}
     for config in configs:
         for key, value in config.items():
             old = result.get(key)
-            nested = isinstance(old, dict) and isinstance(value, dict)
-            result[key] = merged(old or {}, value) if nested else deepcopy(value)
+            below = [old, value] if isinstance(old, dict) else [value]
+            result[key] = merged(*below) if isinstance(value, dict) else value
     return result
