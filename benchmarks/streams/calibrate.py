@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from datetime import date
 from functools import lru_cache
+from itertools import permutations, product
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,6 @@ from ..common_options import add_source, difficulty, share
 
 SETTING = ("weights", "content", "images", "table")  # provenance that determines the accuracies
 PIECE = 256  # number of images corrupted together
-USUAL = 75  # typical number of entries, out of 441, that the path of a pair needs
 
 
 def parser() -> argparse.ArgumentParser:
@@ -214,25 +214,21 @@ def measured(
     meter: AccuracyMeter, accuracy: np.ndarray, share: tuple[int, int], target: float | None
 ) -> Iterator[None]:
     """Fill this share of the accuracies [n,n,21,21]; yields whenever there are new ones to save."""
-    count, (first, shares) = len(meter.names), share
-    others = [[b for b in range(count) if b != a] for a in range(count)]
+    numbers, (first, shares) = range(len(meter.names)), share
+    parts: list[tuple[int, int, list[tuple[int, int]]]]
     if target is None:
-        rows = [(a, i) for a in range(count) for i in range(LEVELS)][first::shares]
-        parts = [(a, b, i) for a, i in rows for b in others[a]]
-        todo = sum(int(np.isnan(accuracy[part]).sum()) for part in parts)
-        steps = (
-            meter.fill(accuracy[a, b], a, b, [(i, j) for j in range(LEVELS)]) for a, b, i in parts
-        )
+        rows = list(product(numbers, range(LEVELS)))[first::shares]
+        whole = {i: [(i, j) for j in range(LEVELS)] for i in range(LEVELS)}
+        parts = [(a, b, whole[i]) for a, i in rows for b in numbers if b != a]
     else:
-        pairs = [(a, b) for a in range(count) for b in others[a]][first::shares]
-        known = sum(int((~np.isnan(accuracy[pair])).sum()) for pair in pairs)
-        todo = max(USUAL * len(pairs) - known, 0)
-        steps = (n for a, b in pairs for n in fill_path(meter, accuracy[a, b], a, b, target))
-    total = todo * meter.images
-    with tqdm(desc="calibrate", unit="img", unit_scale=True, smoothing=0, total=total) as bar:
-        for entries in filter(None, steps):
+        parts = [(a, b, []) for a, b in permutations(numbers, 2)][first::shares]
+    for a, b, wanted in tqdm(parts, desc="calibrate", unit=" parts", smoothing=0):
+        if target is None:
+            counts = iter([meter.fill(accuracy[a, b], a, b, wanted)])
+        else:
+            counts = fill_path(meter, accuracy[a, b], a, b, target)
+        for _ in filter(None, counts):
             yield
-            bar.update(entries * meter.images)
 
 
 def fill_path(
