@@ -44,15 +44,6 @@ KINDS = {
     "source": (datamodules, datamodules.ImageSource),
     "callbacks": (callbacks, Callback),
 }
-OPTIONS = {
-    "out": "run folder (default: runs/METHOD-TIME)",
-    "resume": "resume the run in --out; start it if the folder is empty",
-    "save_every": "steps between checkpoints (default: about a minute's)",
-    "threads": "number of CPU threads; the same number gives the same bits on one processor",
-    "progress": "show a progress bar",
-    "channels_last": "store images and weights as NHWC, which is faster on many processors",
-    "compile": "compile the backbone with torch.compile",
-}
 
 
 class RunCLI(LightningCLI):
@@ -81,13 +72,14 @@ class RunCLI(LightningCLI):
             )
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
-        parser.add_argument("--out", type=Path | None, help=OPTIONS["out"])
-        parser.add_argument("--resume", action="store_true", help=OPTIONS["resume"])
-        for name in ("save_every", "threads"):
-            parser.add_argument(f"--{name}", type=PositiveInt | None, help=OPTIONS[name])
-        parser.add_argument("--progress", type=bool, default=True, help=OPTIONS["progress"])
-        for name in ("channels_last", "compile"):
-            parser.add_argument(f"--{name}", type=bool, default=False, help=OPTIONS[name])
+        add, number = parser.add_argument, PositiveInt | None
+        add("--out", type=Path | None, help="run folder (default: runs/METHOD-TIME)")
+        add("--resume", action="store_true", help="resume the run in --out, or start it")
+        add("--save_every", type=number, help="steps between checkpoints (default: a minute's)")
+        add("--threads", type=number, help="CPU threads; the same number gives the same bits")
+        add("--progress", type=bool, default=True, help="show a progress bar")
+        add("--channels_last", type=bool, default=False, help="store images and weights as NHWC")
+        add("--compile", type=bool, default=False, help="compile the backbone")
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         self.out = Path(self.config.out or default_folder(self.config.model.class_path))
