@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ class Command:
         folder: where it is run.
         session: whether it leads a process group and session of its own.
         environment: additions to this process's.
-        program: `python PROGRAM WORDS` instead, which imports everything anew.
+        main: what is called with the words, in place of the command.
     """
 
     def __init__(
@@ -38,13 +38,12 @@ class Command:
         folder: Path | None = None,
         session: bool = False,
         environment: Mapping[str, str] | None = None,
-        program: Sequence[str] = (),
+        main: Callable[[list[str]], int | None] | None = None,
     ) -> None:
         self.output = tempfile.NamedTemporaryFile("w+")  # noqa: SIM115
         given = ([*map(str, words)], str(folder or Path.cwd()), session, self.output.name)
         variables = {**os.environ, "OMP_NUM_THREADS": "1", **(environment or {})}
-        arguments = ([*program], *given, variables)
-        self.process = FORK.Process(target=command, args=arguments)
+        self.process = FORK.Process(target=command, args=(main, *given, variables))
         self.process.start()
         self.pid: int = self.process.pid  # type: ignore[assignment]
 
@@ -77,7 +76,7 @@ class Command:
 
 
 def command(
-    program: list[str],
+    main: Callable[[list[str]], int | None] | None,
     words: list[str],
     folder: str,
     session: bool,
@@ -93,13 +92,10 @@ def command(
     multiprocessing.set_start_method("fork", force=True)  # of data loaders, as in a command
     os.environ.update(environment)
     os.chdir(folder)
-    if program:
-        os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
-        os.execv(sys.executable, [sys.executable, *program, *words])
     sys.argv = [str(Path(sys.executable).with_name("holdfast")), *words]  # for a further device
-    from holdfast.benchmarks.cli import main
+    from holdfast.benchmarks import cli
 
-    sys.exit(main(words))
+    sys.exit((main or cli.main)(words))
 
 
 @contextlib.contextmanager

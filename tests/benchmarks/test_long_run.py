@@ -2,7 +2,6 @@
 
 import gc
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from holdfast.callbacks import AccuracyReset, RunRecord, SoftmaxScore, StreamChe
 from holdfast.datamodules import Corrupted, Digits
 from holdfast.methods import Tent
 
-FIRST, LAST = 150, 400
+FIRST, LAST = 50, 150
 
 
 class LiveObjects(Callback):
@@ -31,13 +30,15 @@ class LiveObjects(Callback):
             self.counts.append((len(alive), sum(isinstance(x, torch.Tensor) for x in alive)))
 
 
-def long_run(folder: Path) -> None:
+def long_run(words: list[str]) -> None:
+    """A run in the folder of this name, which also gets its counts."""
+    folder = Path(words[0])
     options = {"each": 2 * LAST + 2, "batch_size": 2, "num_workers": 0}
     stream = Corrupted(Digits(), ["contrast"], **options)  # type: ignore[arg-type]
     live, score = LiveObjects(), SoftmaxScore()
     callbacks = [
         RunRecord(folder),
-        StreamCheckpoint(folder / "checkpoints", every=100),
+        StreamCheckpoint(folder / "checkpoints", every=25),
         score,
         AccuracyReset(score),
         live,
@@ -48,7 +49,7 @@ def long_run(folder: Path) -> None:
 
 def test_live_objects_do_not_accumulate(tmp_path: Path) -> None:
     """In a process of its own, whose objects are the run's."""
-    with started(tmp_path, program=[__file__]) as process:
+    with started(tmp_path, main=long_run) as process:
         output = process.told(300)
     assert process.returncode == 0, output
     (objects, tensors), (later_objects, later_tensors) = json.loads(
@@ -56,7 +57,3 @@ def test_live_objects_do_not_accumulate(tmp_path: Path) -> None:
     )
     assert later_objects - objects < 20
     assert later_tensors - tensors < 3
-
-
-if __name__ == "__main__":
-    long_run(Path(sys.argv[1]))

@@ -1,6 +1,7 @@
 """Signals to all processes of a run, workers that are killed, and two commands on one folder."""
 
 import contextlib
+import ctypes
 import json
 import os
 import re
@@ -69,6 +70,7 @@ def test_sigterm_to_the_group_while_a_batch_is_waited_for(
     assert "Traceback" not in output
     assert f"saved after {rows(run)} steps" in output
     assert saved(run)
+    write(tmp_path, config(), pause=0)
     here(*words(file), "--resume")
     here(*words(file, "whole"))
     assert result(run) == result(tmp_path / "whole")
@@ -119,6 +121,7 @@ def test_sigterm_stops_a_suite(tmp_path: Path, here: Callable[..., None]) -> Non
         for name in stopped:
             (newest, *_) = sorted((runs / name / "checkpoints").iterdir(), reverse=True)
             assert newest.name == f"step-{rows(runs / name):09d}.ckpt"
+    write(tmp_path, suite, pause=0)
     here("suite", file)
     for name in ("Source", "Tent"):
         assert [row["step"] for row in read_rows(runs / name)] == list(range(STEPS))
@@ -186,18 +189,17 @@ def test_two_commands_on_one_folder(tmp_path: Path) -> None:
     assert owner(run) is None
 
 
-IN_SMALL_ROOMS = """
-import ctypes, os, subprocess, sys
-from pathlib import Path
-from holdfast.benchmarks.cli import main
-user, group = os.getuid(), os.getgid()
-assert ctypes.CDLL(None).unshare(0x10000000 | 0x00020000) == 0  # users, mounts
-for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
-    Path("/proc/self", name).write_text(text)
-for room in ("400k", "64k"):
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={room}", "tmpfs", "/dev/shm"], check=True)
-    print(room, "ended with", main([*sys.argv[1:], "--out", room]), file=sys.stderr)
-"""
+def in_small_rooms(command: list[str]) -> None:
+    """Run the command where /dev/shm has these sizes; its process may have one thread."""
+    user, group = os.getuid(), os.getgid()
+    assert ctypes.CDLL(None).unshare(0x10000000 | 0x00020000) == 0  # users, mounts
+    maps = {"setgroups": "deny", "uid_map": f"0 {user} 1", "gid_map": f"0 {group} 1"}
+    for name, text in maps.items():
+        Path("/proc/self", name).write_text(text)
+    for room in ("400k", "64k"):
+        mount = ["mount", "-t", "tmpfs", "-o", f"size={room}", "tmpfs", "/dev/shm"]
+        subprocess.run(mount, check=True)
+        print(room, "ended with", main([*command, "--out", room]), file=sys.stderr)
 
 
 @pytest.mark.slow
@@ -207,8 +209,7 @@ def test_shared_memory_that_is_too_small(tmp_path: Path) -> None:
     if subprocess.run(mount, check=False, capture_output=True).returncode:
         pytest.skip("a file system cannot be mounted here")
     file = write(tmp_path, config(batch_size=16), pause=0)
-    program = ("-c", IN_SMALL_ROOMS)
-    with started(*words(file), program=program, folder=tmp_path, session=True) as process:
+    with started(*words(file), main=in_small_rooms, folder=tmp_path, session=True) as process:
         output = process.told(400)
     assert process.returncode == 0, output
     assert "Traceback" not in output
