@@ -9,7 +9,7 @@ import pandas as pd
 from ... import HoldfastError
 from ..results.run_protocol import alike
 from ..results.runs import Run, grouped
-from .table import Table, X, tidy, written
+from .table import Rows, Table, X, tidy, written
 
 WINDOWS = 20  # number of windows along a stream
 SHARES = [100 * (n + 1) // WINDOWS for n in range(WINDOWS)]
@@ -88,7 +88,7 @@ def over_stream(
     spread: add a note on the variation of the source accuracy along the stream. pooled: further panels,
     each with the runs of several others.
     """
-    rows: list[tuple[Any, ...]] = []
+    rows: Rows = []
     notes = []
     for setting, own in grouped(runs, lambda run: run.setting).items():
         for run in sorted_by(own, curve, order):

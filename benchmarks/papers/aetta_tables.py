@@ -13,12 +13,11 @@ from ..results.runs import Run, grouped
 from .accuracy_tables import SHARE, SHARES, WINDOWS, accuracy, along
 from .claims import Part, Parts, besides
 from .experiment import experiment
-from .table import REST, Table, tidy
+from .table import REST, Rows, Table, tidy
 
 FAILING = ["TENT", "EATA"]
 ERROR = "mean absolute error, points"
 Runs = list[Run]
-Rows = list[tuple[Any, ...]]
 Measure = Callable[[Run], np.ndarray]  # one number per batch, NaN if there is none
 
 

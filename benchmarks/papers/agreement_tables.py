@@ -16,7 +16,7 @@ from ..results.runs import grouped
 from .claims import INF, Part, Parts, bounded
 from .experiment import experiment
 from .picture import of_panels
-from .table import Table, tidy
+from .table import Rows, Table, tidy
 
 if TYPE_CHECKING:
     from ..results.model_agreement import Estimates
@@ -27,7 +27,6 @@ LEAST_R2 = 0.95
 ACCURACY_R2 = "accuracy R²"
 ESTIMATES = ("ALine-D", "ALine-S", "agreement")
 ORACLES = tuple(f"{name} (oracle)" for name in ("AC", "DoC", "ATC-MC", "ATC-NE"))
-Rows = list[tuple[Any, ...]]
 
 
 class Ensemble(NamedTuple):

@@ -45,6 +45,7 @@ class Experiment:
     at_full: further arguments of the function at full scale.
     points: whether the numbers of its claims are points of accuracy, the unit of rerun noise.
     sentences: of its claims, by group and id.
+    undecidable: by id, why embedded runs cannot decide a claim.
     """
 
     function: Callable[..., pd.DataFrame]
@@ -57,6 +58,7 @@ class Experiment:
     at_full: Mapping[str, Any] = field(default_factory=dict)
     points: bool = True
     sentences: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    undecidable: Mapping[str, str] = field(default_factory=dict)
     claims: list[Claim] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
@@ -70,7 +72,7 @@ class Experiment:
     def says(self, id: str, **about: Any) -> Claim:
         """Add the claim with this id; `about` are further fields of `Claim`."""
         (group,) = (group for group, ids in self.sentences.items() if id in ids)
-        about = {"points": self.points, **about}
+        about = {"points": self.points, "undecidable": self.undecidable.get(id, ""), **about}
         self.claims.append(Claim(id, self.sentences[group][id], group, **about))
         return self.claims[-1]
 

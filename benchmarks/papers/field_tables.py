@@ -19,7 +19,7 @@ from .accuracy_tables import by_rate
 from .claims import besides
 from .experiment import HERE, experiment
 from .picture import of_panels
-from .table import Table, tidy
+from .table import Rows, Table, tidy
 
 CCC = ["CCC-Easy", "CCC-Medium", "CCC-Hard"]
 IID = "i.i.d."
@@ -62,7 +62,7 @@ def all_methods(runs: Runs) -> pd.DataFrame:
     """all methods on CCC easy, medium, hard with independent, correlated and recurring labels: accuracy
     and cost"""
     costs = json.loads(STEP_COSTS.read_text(encoding="utf-8"))["methods"]
-    rows: list[tuple[Any, ...]] = []
+    rows: Rows = []
     for key, same in grouped(runs, lambda run: (run.factor("labels"), run.label)).items():
         for run in same:
             rows.append((*key, f"CCC-{run.factor('difficulty')}", run.place, points(run)))
@@ -97,7 +97,7 @@ all_methods.says("roid-asr-leads").above("ROID+ASR", besides("ROID+ASR"), IID, C
 @experiment("field/recovery", picture=of_panels(*BOTH, unit="accuracy, %"))
 def recovery(runs: Runs) -> pd.DataFrame:
     """resets by methods and orders of labels, accuracy and number of resets"""
-    rows: list[tuple[Any, ...]] = []
+    rows: Rows = []
     for run in runs:
         # The seed alone pairs the orders of labels, which have the same images.
         place = run.override, run.factor("labels"), f"seed {run.seed}"

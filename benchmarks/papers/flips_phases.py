@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,10 +14,9 @@ from ..results.runs import Run
 from ..suites.cell import Cell
 from .experiment import experiment
 from .picture import scatter
-from .table import FIRST, LAST, Table, tidy
+from .table import FIRST, LAST, Rows, Table, tidy
 
 Runs = list[Run]
-Rows = list[tuple[Any, ...]]
 CLUSTERS = {"silhouette": 100, "shift": 1, "accuracy": 100}  # factors
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -47,18 +48,13 @@ def styles_for(names: Sequence[str]) -> dict[str, Style]:
     """The colour and dashes of each curve; those of the methods if all curves are methods."""
     kinds = [(name, name.partition("-")[0]) for name in names]
     if all(kind in METHODS for _, kind in kinds):
-        found = method_styles(kinds).items()
-        return {name: dashed(style.colour, style.dashes) for name, style in found}
-    count = len(COLOURS)
+        found = [*method_styles(kinds).values()]
+    else:
+        found = [*islice(cycle((c, d) for d in DASHES for c in COLOURS), len(names))]
     return {
-        name: dashed(COLOURS[n % count], DASHES[n // count % len(DASHES)])
-        for n, name in enumerate(names)
+        name: {"color": colour, "ls": (0, dashes) if dashes else "-"}
+        for name, (colour, dashes) in zip(names, found, strict=True)
     }
-
-
-def dashed(colour: str, dashes: tuple[int, ...]) -> Style:
-    """The arguments of matplotlib for a line."""
-    return {"color": colour, "ls": (0, dashes) if dashes else "-"}
 
 
 def draw_curves(ax: Any, table: Table, panel: str, styles: dict[str, Style]) -> None:

@@ -15,7 +15,7 @@ from .accuracy_tables import WINDOWS, over_stream, windows
 from .claims import Part, Parts, above
 from .experiment import experiment
 from .rdumb_tables import CCC, COLLAPSING, METHODS, Runs
-from .table import LAST, Table, X, second_half, tidy
+from .table import LAST, Rows, Table, X, second_half, tidy
 
 two_streams = experiment("rdumb/Fig2.1")(over_stream, order=["Source", "ETA", "CoTTA"], spread=True)
 two_streams.says("below-on-ccc").above("Source", ["ETA", "CoTTA"], "CCC-Medium", LAST)
@@ -51,7 +51,7 @@ without_bn.says("rdumb-best").above("RDumb", ["Source", "EATA"], ["CIN-C", "CCC-
 @experiment("rdumb/Fig2.5a")
 def peaks(runs: Runs) -> pd.DataFrame:
     """ETA from scratch on each hold-out corruption and severity: steps to its highest accuracy"""
-    rows: list[tuple[Any, ...]] = []
+    rows: Rows = []
     tops: dict[str, list[str]] = {}
     for same in grouped(runs, lambda run: run.stream).values():
         curves = {run.place: windows(run) for run in same}
@@ -146,7 +146,7 @@ def dynamics(points: int, steps: int) -> pd.DataFrame:
     from scipy.stats import zscore  # deferred: slow import
 
     at = sorted({0, *np.geomspace(1, steps, 24).astype(int).tolist()})
-    rows: list[tuple[Any, ...]] = []
+    rows: Rows = []
     for seed in range(3):
         clean, _, labels = data(points, 0.0, seed)
         # Batch normalisation with epsilon 0 and before its scale; the expected mean is 0.
@@ -224,7 +224,7 @@ POINTS = 24  # maximum number of points along the stream
 @experiment("rdumb/Fig2.6c")
 def weights(runs: Runs) -> pd.DataFrame:
     """norm of ETA's adapted weights by layer over CCC-Medium, beside accuracy (with figure A.2)"""
-    rows: list[tuple[Any, ...]] = []
+    rows: Rows = []
     for run in (run for run in runs if run.adapts):
         norms = norms_by_stage(run)
         at = norms.index[np.unique(np.linspace(0, len(norms) - 1, POINTS).astype(int))]

@@ -13,7 +13,7 @@ from ..results.runs import Run
 from ..suites.cell import Cell
 from .accuracy_tables import accuracy, by_rate, sorted_by
 from .experiment import experiment
-from .table import ALL, LAST, REST, Table, tidy
+from .table import ALL, LAST, REST, Rows, Table, tidy
 
 METHODS = [
     "Source",
@@ -146,7 +146,7 @@ def kaplan_meier(t: Table, method: str) -> Any:
 @experiment("rdumb/survival", picture=draw_survival)
 def survival(runs: Runs) -> pd.DataFrame:
     """share of runs that are still above the source model, by images seen (Kaplan-Meier)"""
-    rows: list[tuple[Any, ...]] = []
+    rows: Rows = []
     for run in sorted_by([run for run in runs if run.adapts], "label", METHODS):
         if (reference := run.of_source("accuracy")) is not None:
             at = collapse(run.column("accuracy"), reference)

@@ -12,6 +12,7 @@ from ..results.run_statistics import Difference, Values, paired
 
 COLUMNS = ["panel", "curve", "x", "run", "value"]
 X = str | float  # the name of a column, or a position along an axis
+Rows = list[tuple[Any, ...]]  # of COLUMNS
 
 # What selects x: None for all, one x, positions, a function of all x, or a list of selectors.
 Selector = None | X | slice | Callable[[list[X]], list[X]] | Sequence[Any]
