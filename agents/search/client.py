@@ -17,23 +17,6 @@ TIMEOUT = (10.0, 30.0)  # seconds for connecting, and without a byte
 MAX_PDF_BYTES = 30_000_000
 
 
-class RateLimiter:
-    """Spaces the requests of all threads evenly; `per_second` None: no limit."""
-
-    def __init__(self, per_second: float | None = None) -> None:
-        self._interval = 1 / per_second if per_second else 0.0
-        self._next = 0.0
-        self._mutex = threading.Lock()
-
-    def wait(self) -> None:
-        """Sleep until this thread's turn."""
-        with self._mutex:
-            now = time.monotonic()
-            turn = max(self._next, now)
-            self._next = turn + self._interval
-        time.sleep(turn - now)
-
-
 class Client:
     """Requests to services; threads that share the client share its rate limit.
 
@@ -54,7 +37,9 @@ class Client:
         backoff: float = 2.0,
         timeout: tuple[float, float] = TIMEOUT,
     ) -> None:
-        self._timeout, self._limiter = timeout, RateLimiter(per_second)
+        self._timeout = timeout
+        self._interval = 1 / per_second if per_second else 0.0
+        self._next, self._mutex = 0.0, threading.Lock()
         retry = Retry(
             tries - 1,
             redirect=5,
@@ -69,14 +54,22 @@ class Client:
         for scheme in ("http://", "https://"):
             self._session.mount(scheme, HTTPAdapter(max_retries=retry))
 
-    def json(self, url: str, params: Mapping[str, Any]) -> Any:
+    def _wait(self) -> None:
+        """Sleep until this thread's turn; the turns of all threads are spaced evenly."""
+        with self._mutex:
+            now = time.monotonic()
+            turn = max(self._next, now)
+            self._next = turn + self._interval
+        time.sleep(turn - now)
+
+    def json(self, url: str, params: Mapping[str, Any] | None = None) -> Any:
         """The decoded JSON answer; a redirection, which would carry an API key away, is an error.
 
         Raises:
             ProviderError: if no try was answered, or the request was refused.
             HoldfastError: if the API key was refused.
         """
-        self._limiter.wait()
+        self._wait()
         options: dict[str, Any] = {"params": params, "timeout": self._timeout}
         try:
             response = self._session.get(url, allow_redirects=False, **options)
@@ -98,7 +91,7 @@ class Client:
 
     def pdf(self, url: str) -> bytes:
         """Download the bytes of a PDF; raises `ReadError` with the reason for a failure."""
-        self._limiter.wait()
+        self._wait()
         content = b""
         try:
             with self._session.get(url, stream=True, timeout=self._timeout) as response:

@@ -1,7 +1,7 @@
 """Search and reading: a corpus, Semantic Scholar and PDFs on loopback, and manners to servers."""
 
-import threading
 import time
+from multiprocessing.pool import ThreadPool
 
 import pytest
 from pdfs import PDF, pdf
@@ -12,7 +12,7 @@ from holdfast.agents.actions import act
 from holdfast.agents.data import MINI_CITE_CORPUS, load
 from holdfast.agents.episode import Episode
 from holdfast.agents.search import client
-from holdfast.agents.search.client import Client, RateLimiter
+from holdfast.agents.search.client import Client
 from holdfast.agents.search.local import LocalSearch
 from holdfast.agents.search.pdf import extract
 from holdfast.agents.search.provider import Paper, ProviderError, ReadError, Scope
@@ -171,28 +171,18 @@ def test_a_refused_key_is_neither_tried_again_nor_shown_nor_sent_elsewhere():
     with serve(respond) as base, serve(respond) as other:
         asking = Client({"x-api-key": "s3cret"}, **QUICK)
         with pytest.raises(HoldfastError, match=r"refused the API key \(status 403\)") as refused:
-            asking.json(f"{base}/key", {})
+            asking.json(f"{base}/key")
         with pytest.raises(ProviderError, match=r"redirects to .*/elsewhere"):
-            asking.json(f"{base}/moved", {})
+            asking.json(f"{base}/moved")
     assert "s3cret" not in str(refused.value)
     assert heard == [("/key", "s3cret"), ("/moved", "s3cret")]
 
 
-def test_a_limiter_spaces_requests_of_all_threads():
-    limiter, times = RateLimiter(50), []
-
-    def work():
-        for _ in range(5):
-            limiter.wait()
-            times.append(time.monotonic())
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=10)
-    assert len(times) == 20
-    assert max(times) - min(times) >= 19 / 50 - 0.005
+def test_a_client_spaces_requests_of_all_threads():
+    start = time.monotonic()
+    with serve(lambda *request: Reply({})) as base, ThreadPool(4) as pool:
+        assert pool.map(Client(per_second=50).json, [base] * 20) == [{}] * 20
+    assert time.monotonic() - start >= 19 / 50
 
 
 # ---- papers ----
