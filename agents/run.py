@@ -157,14 +157,14 @@ def parallel(
     work: Callable[[Task], Record | None], todo: list[Task], workers: int
 ) -> Generator[Record | None, None, None]:
     """Yield records as samples finish; the threads are daemons, so an interrupt ends immediately."""
-    # Bounded, so that workers do not run ahead of the file and its limits.
-    ahead = threading.Semaphore(2 * workers)
+    # A worker waits until its last record is in the file, so that a kill loses the samples in progress only.
+    unwritten = threading.Semaphore(workers)
 
     def bounded(task: Task) -> Record | None:
-        ahead.acquire()
+        unwritten.acquire()
         return work(task)
 
     with ThreadPool(min(workers, len(todo)) or 1) as pool:
         for record in pool.imap_unordered(bounded, todo):
-            ahead.release()
             yield record
+            unwritten.release()
