@@ -90,11 +90,19 @@ def flat(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     for name, value in trainer.items():
         if name != "callbacks":
             yield from below(f"trainer.{name}", value)
+    for name, callback in named_callbacks(trainer.get("callbacks") or []).items():
+        yield from below(name, callback)
+
+
+def named_callbacks(entries: list[dict[str, Any]]) -> dict[str, Any]:
+    """The configurations of callbacks by name, numbered where a class is used several times."""
+    found: dict[str, Any] = {}
     numbers: Counter[str] = Counter()
-    for callback in trainer.get("callbacks") or []:
-        name = callback["class_path"].rpartition(".")[2]
+    for entry in entries:
+        name = entry["class_path"].rpartition(".")[2]
         numbers[name] += 1
-        yield from below(name if numbers[name] == 1 else f"{name}_{numbers[name]}", callback)
+        found[name if numbers[name] == 1 else f"{name}_{numbers[name]}"] = entry
+    return found
 
 
 def below(place: str, value: Any) -> Iterator[tuple[str, Any]]:
