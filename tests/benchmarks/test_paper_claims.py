@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from holdfast.benchmarks.papers import EXPERIMENTS, claims
-from holdfast.benchmarks.papers.claims import Part
+from holdfast.benchmarks.papers.claims import Part, besides
 from holdfast.benchmarks.papers.experiment import data
 from holdfast.benchmarks.papers.page import section
-from holdfast.benchmarks.papers.table import FIRST, LAST, REST, Table, tidy
+from holdfast.benchmarks.papers.table import FIRST, REST, Table, tidy
 from holdfast.benchmarks.papers.verdicts import (
     FAILS,
     HOLDS,
@@ -59,55 +59,55 @@ def test_a_run_counts_once_whatever_its_windows() -> None:
     assert again.found == part.found
 
 
-def test_above_and_below() -> None:
-    assert means("above", CURVES, "a", "b", x=2) == pytest.approx({"a - b": 5})
-    found = means("above", CURVES, ["a", "b"], "b", each=slice(None))
-    assert (found["a - b, 2"], len(found)) == (5, 6)
-    assert means("below", CURVES, "b", "a", x=2) == pytest.approx({"a - b": 5})
+SETS = table_of(
+    {("", "d1", "WF"): [1, 3], ("", "d1", "AC"): [4], ("", "d2", "WF"): [2], ("", "d2", "AC"): [6]}
+)
+PANELS = table_of({("p", "a", "x"): [1, 2], ("q", "a", "x"): [5, 6], ("q", "b", "x"): [2, 2]})
+EACH = {"each": slice(None)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "table", "options", "found"),
+    [
+        ("above", CURVES, {"curve": "a", "than": "b", "x": 2}, {"a - b": 5}),
+        ("above", CURVES, {"curve": "a", "than": "b", **EACH}, {"1": 1, "2": 5, "3": 0}),
+        ("above", CURVES, {"curve": "a", "than": "b", "x": 2, "than_x": 1}, {"a - b, 1": 12}),
+        ("above", CURVES, {"curve": "a", "than": "b", "x": 1, "share": 0.5}, {"a - 0.5 x b": 6}),
+        ("above", PANELS, {"curve": "a", "than": "a", "panel": "q", "than_panel": "p"}, {"q": 4}),
+        ("above", PANELS, {"curve": FIRST, "than": besides("a"), "panel": "q"}, {"a - b": 3.5}),
+        ("below", CURVES, {"curve": "b", "than": "a", "x": 2}, {"a - b": 5}),
+        ("below", PANELS, {"curve": "a", "than": "b", "panel": "p", "than_panel": "q"}, {"q": 0.5}),
+        ("rises", CURVES, {"curve": "a", "to": REST}, {"2 - 1": 11, "3 - 1": 6}),
+        ("falls", CURVES, {"curve": "a", "start": 2}, {"2 - 3": 5}),
+        ("falls_along", CURVES, {"curve": "a", "x": slice(1, None)}, {"2 - 3": 5}),
+        ("near", CURVES, {"curve": "b", "x": [1, 3], "to": 3, "within": 2}, {"b, 1 - 3": -7}),
+        ("near", CURVES, {"curve": "a", "than": "b", "x": 3, "within": 2}, {"a, 3 - b": 0}),
+        ("bounded", CURVES, {"curve": "a", "x": [1, 2], "most": 12}, {"a, 1": 11, "a, 2": 22}),
+        ("positive", CURVES, {"curve": "a", "x": 1, "sign": -1}, {"a": -11}),
+        ("lower_mean", SETS, {"x": "WF", "than": ["AC"]}, {"AC - WF": 3}),
+        ("lower_mean", SETS, {"x": "WF", "than": ["AC"], "by_share": 0.5}, {"0.5 x AC - WF": 0.5}),
+        ("mean_below", SETS, {"limit": 3, "without": "AC"}, {"WF": 2}),
+    ],
+)
+def test_parts_of_primitives(
+    kind: str, table: Table, options: dict[str, Any], found: dict[str, float]
+) -> None:
+    """Each part's mean; its name contains the given one."""
+    parts = means(kind, table, **options)
+    assert list(parts.values()) == pytest.approx([*found.values()])
+    assert all(name in own for name, own in zip(found, parts, strict=True))
+
+
+def test_limits_decide() -> None:
     (part,) = claims.above(CURVES, "a", "b", x=2, by=4)
     assert (part.least, state(part)) == (4, HOLDS)
-    (part,) = claims.above(CURVES, "a", "nobody")
-    assert part.found is None
-    cells: Cells = {("p", "a", "x"): [1, 2], ("q", "a", "x"): [5, 6], ("q", "b", "x"): [2, 2]}
-    table = table_of(cells)
-    assert means("above", table, "a", "a", "q", than_panel="p") == pytest.approx({"q, a - a": 4})
-    found = means("below", table, "a", "b", panel="p", than_panel="q")
-    assert list(found.values()) == pytest.approx([0.5])
-    found = means("above", table, FIRST, claims.besides("a"), "q")
-    assert found == pytest.approx({"q, a - b": 3.5})
-    assert means("above", CURVES, "a", "b", x=2, than_x=1) == pytest.approx({"a - b, 1": 12})
-
-
-def test_rise_fall_and_nearness() -> None:
-    assert means("rises", CURVES, "a", to=REST) == {"a, 2 - 1": 11, "a, 3 - 1": 6}
-    assert means("falls", CURVES, "a", start=2) == {"a, 2 - 3": 5}
-    assert means("falls_along", CURVES, "a", x=slice(1, None)) == {"a, 2 - 3": 5}
-    near = claims.near(CURVES, "b", x=[1, 3], to=3, within=2)
-    assert [(part.name, state(part)) for part in near] == [("b, 1 - 3", FAILS)]
-    near = [*claims.near(CURVES, "a", "b", x=[1, 3], within=2)]
-    assert [state(part) for part in near] == [HOLDS, HOLDS]
-    assert near[0].least == -near[0].most == -2
-    bounded = [*claims.bounded(CURVES, "a", x=[1, 2], most=12)]
-    assert [(part.name, state(part)) for part in bounded] == [("a, 1", UNDECIDED), ("a, 2", FAILS)]
-
-
-def test_numbers_that_are_differences_and_shares_of_others() -> None:
-    table = table_of({("", "all", 9): [10, 12, 11], ("", "few", 9): [8, 9, 9]})
-    assert means("positive", table, "few") == pytest.approx({"few": 26 / 3})
-    assert means("positive", table, "few", sign=-1) == pytest.approx({"few": -26 / 3})
-    found = means("above", table, "few", "all", x=LAST, share=0.5)
-    assert list(found.values()) == pytest.approx([26 / 3 - 5.5])
-
-
-def test_means_over_data_sets() -> None:
-    cells: Cells = {("", "d1", "WF"): [1, 3], ("", "d1", "AC"): [4], ("", "d2", "WF"): [2]}
-    table = table_of({**cells, ("", "d2", "AC"): [6]})
-    (part,) = claims.lower_mean(table, "WF", ["AC"])
-    assert part.of == "data sets"
+    (part,) = claims.near(CURVES, "b", x=1, to=3, within=2)
+    assert (part.least, part.most, state(part)) == (-2, 2, FAILS)
+    parts = claims.bounded(CURVES, "a", x=[1, 2], most=12)
+    assert [state(part) for part in parts] == [UNDECIDED, FAILS]
+    (part,) = claims.lower_mean(SETS, "WF", ["AC"])
     assert part.found is not None
-    assert (part.found.mean, part.found.n) == (3, 2)
-    assert means("lower_mean", table, "WF", ["AC"], by_share=0.5) == {"0.5 x AC - WF": 0.5}
-    assert means("mean_below", table, limit=3, without="AC") == {"WF": 2}
+    assert (part.of, part.found.n) == ("data sets", 2)
 
 
 def test_rank_correlation_and_shares_by_run() -> None:
@@ -135,14 +135,6 @@ def test_a_peak_is_chosen_on_other_runs() -> None:
         assert means("peak", table, way, panel="acc") == pytest.approx({"acc, c": change})
     found = means("peak", table, "grows", panel="shift", of="acc")
     assert found == pytest.approx({"shift, c": 5})
-
-
-def test_the_spread_is_between_curves_that_other_runs_name() -> None:
-    table = table_of({("", "low", "x"): [0, 9, 0], ("", "high", "x"): [5, 4, 6]})
-    (part,) = claims.spread(table, "x", by=3)
-    assert part.least == 3
-    assert part.found is not None
-    assert part.found.mean == pytest.approx((5 - 5 + 6) / 3, abs=3)
 
 
 def verdict(
