@@ -86,7 +86,7 @@ def test_claims_are_judged_where_runs_are_given(tmp_path: Path) -> None:
     alone = states("citeme/T4", ours)
     assert [*alone.values()] == ["holds", "not judged", "holds", "not judged"]
     assert set(states("citeme/T4", ours + worse).values()) == {"holds"}
-    swapped = runs("openai/gpt-4o-2024-05-13", LOSSES)
+    swapped = runs("openai/gpt-4o-2024-05-13", dict([*LOSSES.items()][2:]))
     assert states("citeme/T4", swapped)["commands-help"] == "does not hold"
     some = [path for path in ours if "search, demo" not in path.name]
     assert states("citeme/T4", some)["commands-help"] == "not judged"
@@ -107,7 +107,7 @@ def test_a_single_repeat_is_not_judged_and_the_command_prints_it(
     monkeypatch.chdir(tmp_path)
     files = [
         result_file(tmp_path, "openai/gpt-4o", setting, count, 3, repeats=1)
-        for setting, count in GAINS.items()
+        for setting, count in [*GAINS.items()][:2]
     ]
     assert main(["paper", "citeme/T4", "--runs", *map(str, files)]) == 0
     said = capsys.readouterr().out
