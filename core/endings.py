@@ -47,9 +47,6 @@ def held(*numbers: int) -> Iterator[None]:
     """Delay signals until the block ends; processes started in it receive signals once they unblock
     them.
     """
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
-        yield
-        return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:
         yield

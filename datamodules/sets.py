@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from torchvision.datasets.folder import IMG_EXTENSIONS
 
-from .. import HoldfastError
+from .. import HoldfastError, one_of
 from ..files import reason
 from ..imagenet import synsets
 from .calibration import ASSETS
@@ -71,8 +71,7 @@ class ImageSet(Concatenation):
         broken: Broken = "refuse",
         **kwargs: Any,
     ) -> None:
-        if name not in FAMILIES:
-            raise HoldfastError(f"Unknown data set '{name}'. Choose from {', '.join(FAMILIES)}.")
+        one_of(*FAMILIES, name=name)
         if labels == "folders" and FAMILIES[name].folders != "synsets":
             raise HoldfastError(
                 f"labels='folders' needs class folders named by synset. Leave it out for {name}."
@@ -169,9 +168,7 @@ def class_numbers(name: str, mapping: str | None) -> ClassNumbers:
         return lambda folder: [len(classes)]
     if kind == "synsets":
         return lambda folder: [classes[folder]] if folder in classes else None
-    if (
-        kind == "mapping"
-    ):  # {CLASS FOLDER: [synsets]}, or the folders of a family with its own classes
+    if kind == "mapping":  # {CLASS FOLDER: [synsets]}, or the folders of a family's own classes
         table = json.loads((ASSETS / f"classes-{name}.json").read_text())
         if isinstance(table, list):
             return {folder: [number] for number, folder in enumerate(table)}.get

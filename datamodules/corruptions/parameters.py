@@ -7,7 +7,7 @@ images' size. A corruption may be in one table only.
 import math
 from pathlib import Path
 
-from ... import HoldfastError
+from ... import HoldfastError, one_of
 
 Row = tuple[float, ...]
 Rows = tuple[Row, ...]  # of severity 0, 1, 2, 3, 4, 5
@@ -37,23 +37,19 @@ TABLES = read_tables(Path(__file__).parent / "parameters.txt")
 
 def check_table(table: str) -> None:
     """Raise HoldfastError if there is no such table."""
-    if table not in TABLES:
-        raise HoldfastError(f"Unknown severity table {table!r}. Choose from {', '.join(TABLES)}.")
+    one_of(*TABLES, table=table)
 
 
 def add_rows(name: str, tables: dict[str, Rows]) -> None:
     """Add a corruption's rows to the tables; raises HoldfastError unless there are six of equal length."""
-    if not tables:
+    counts = [(len(rows), len(set(map(len, rows)))) for rows in tables.values()]
+    if set(counts) != {(6, 1)}:
         raise HoldfastError(
-            f"{name} has no parameters. Pass them in a table: {' or '.join(TABLES)}."
+            f"{name}: pass six rows of parameters of equal length, one for each severity from 0 to "
+            f"5, in a table: {', '.join(TABLES)}."
         )
     for table, rows in tables.items():
         check_table(table)
-        if len(rows) != 6 or len({len(row) for row in rows}) != 1:
-            raise HoldfastError(
-                f"{name}: pass six rows of parameters of equal length, one for each severity from "
-                "0 to 5."
-            )
         TABLES[table][name] = rows
 
 

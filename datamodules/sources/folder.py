@@ -14,7 +14,7 @@ from torch import Tensor
 from torchvision.datasets.folder import IMG_EXTENSIONS
 from torchvision.transforms import functional as TF
 
-from ... import HoldfastError, in_range
+from ... import HoldfastError, in_range, one_of
 from ...files import reason
 from ...imagenet import synsets
 from ..counter import uniforms
@@ -152,10 +152,8 @@ class ImageFolder(DatasetSource):
         broken: Broken = "refuse",
         labels: Mapping[str, int | list[int]] | Literal["unknown"] | None = None,
     ) -> None:
-        if broken not in ("refuse", "skip"):
-            raise HoldfastError(f"Unknown broken={broken!r}. Choose 'refuse' or 'skip'.")
+        one_of("refuse", "skip", broken=broken)
         self.root, self.broken = Path(root), broken
-        found = class_folders(self.root)
         labelled: dict[str, int | list[int]]
         if labels == "unknown":
             labelled = {"": -1}
@@ -164,12 +162,8 @@ class ImageFolder(DatasetSource):
                 f"Unknown labels={labels!r}. Pass a label for each class folder, or 'unknown'."
             )
         else:
-            labelled = dict(labels or {name: number for number, name in enumerate(found)})
-        if absent := [name for name in labelled if name and found and name not in found]:
-            raise HoldfastError(
-                f"{root} has no folder {absent[0]!r}, which labels contains. It has "
-                f"{', '.join(found[:20])}."
-            )
+            numbered = enumerate(class_folders(self.root))
+            labelled = dict(labels or {name: number for number, name in numbered})
         files = [
             (p, labelled[name]) for name in sorted(labelled) for p in images_in(self.root / name)
         ]
@@ -248,7 +242,9 @@ def images_in(folder: Path) -> list[str]:
     """
 
     def refuse(error: OSError) -> None:
-        raise HoldfastError(f"{folder} cannot be read ({reason(error)}). Fix the folder.")
+        raise HoldfastError(
+            f"{folder} cannot be read ({reason(error)}). Fix the folder or the path."
+        )
 
     below = os.walk(folder, onerror=refuse, followlinks=True)
     paths = (os.path.join(place, name) for place, _, names in below for name in names)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from ... import HoldfastError
+from ... import one_of
 from ...batch import LabelledImages
 
 UNREAD = -(2**63)  # in place of a label; no data set has it
@@ -35,6 +35,5 @@ class ImageSource(LabelledImages):
 
 def check_split(split: str) -> int:
     """The split's number; raises HoldfastError if the name is unknown."""
-    if split not in SPLITS:
-        raise HoldfastError(f"Unknown split {split!r}. Choose from {', '.join(SPLITS)}.")
+    one_of(*SPLITS, split=split)
     return SPLITS.index(split)

@@ -16,6 +16,7 @@ from .image_source import ImageSource
 from .tar import SHARD, SHARDS, Sample, Shard, decode, shard_name, shard_size
 
 CACHE = Path("~/.cache/holdfast/ccc")
+KEPT = 3  # downloaded shards of a run that stay on disk
 
 
 class Shards(ImageSource):
@@ -23,12 +24,10 @@ class Shards(ImageSource):
 
     Args:
         root: a folder, or the address of one on a server, from which shards are downloaded as they are
-            needed. Its runs have the names that `holdfast generate` gives them, or the difficulty as a
-            decimal (baseline_20.0), as in some copies. There is no default: CCC's own server no longer
-            exists.
+            needed. There is no default: CCC's own server no longer exists.
         shard_images: smallest number of images in a shard, 25,000 in the official ones.
-        cache: folder of the downloaded shards, with one sub-folder for each server.
-        keep: number of a run's downloaded shards that stay on disk, at least 1; None for all.
+        cache: folder of the downloaded shards, with one sub-folder for each server; three of each run
+            stay there.
     """
 
     classes, size = 1000, 224
@@ -38,15 +37,14 @@ class Shards(ImageSource):
         root: str = "",
         shard_images: int = SHARD,
         cache: str | Path = CACHE,
-        keep: int | None = 3,
     ) -> None:
         if not root:
             raise HoldfastError(
                 "Shards needs root, the folder or address of the shards. Generate them with "
                 "`holdfast generate`, since CCC's authors no longer host theirs."
             )
-        in_range(1, shard_images=shard_images, keep=keep)
-        self.root, self.shard_images, self.keep = root.rstrip("/"), shard_images, keep
+        in_range(1, shard_images=shard_images)
+        self.root, self.shard_images = root.rstrip("/"), shard_images
         self.cache = Path(cache).expanduser()
         self.remote = self.root.startswith(("http://", "https://"))
         self.run, self.step, self.count = "", 0, 0
@@ -63,13 +61,10 @@ class Shards(ImageSource):
 
         Raises HoldfastError if there are none, or too few.
         """
-        found, decimal = copy.copy(self), re.sub(r"^baseline_(\d+)_", r"baseline_\1.0_", run)
-        found.step = shard_size(speed, self.shard_images)
+        found = copy.copy(self)
+        found.run, found.step = run, shard_size(speed, self.shard_images)
         needed = None if images is None else -(-images // found.step)
-        for found.run in (run, decimal):
-            number = found.number_of_shards(needed)
-            if number:
-                break
+        number = found.number_of_shards(needed)
         found.count = number * found.step
         if not number:
             raise HoldfastError(
@@ -78,7 +73,7 @@ class Shards(ImageSource):
             )
         if needed is not None and number < needed:
             raise HoldfastError(
-                f"The {number} shards in {self.root}/{found.run} end after {found.count} images. "
+                f"The {number} shards in {self.root}/{run} end after {found.count} images. "
                 f"Generate more, or pass images={found.count} or less (null for all of them)."
             )
         return found
@@ -144,8 +139,7 @@ class Shards(ImageSource):
         with locked(path), written(path):
             if not (path.exists() or fetch(self.place(number), path)):
                 raise HoldfastError(f"{self.place(number)} does not exist. Generate it again.")
-        there = sorted(path.parent.glob(SHARDS))
-        for old in there[: -self.keep] if self.keep else ():
+        for old in sorted(path.parent.glob(SHARDS))[:-KEPT]:
             if old < path:
                 old.unlink(missing_ok=True)
         return path

@@ -66,7 +66,7 @@ def test_one_table_is_enough(registry: None) -> None:
         ({"imagenet": ROWS[:5]}, "six rows"),
         ({"imagenet": (*ROWS[:5], (1, 2))}, "six rows of parameters of equal length"),
         ({"mnist": ROWS}, "imagenet, cifar"),
-        ({}, "imagenet or cifar"),
+        ({}, "in a table: imagenet, cifar"),
     ],
 )
 def test_rows_are_checked(registry: None, tables: dict, sentence: str) -> None:

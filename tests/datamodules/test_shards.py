@@ -19,7 +19,7 @@ from processes import started, until
 from holdfast import HoldfastError
 from holdfast.benchmarks.cli import main
 from holdfast.datamodules import CCC, Digits, Shards
-from holdfast.datamodules.sources import download
+from holdfast.datamodules.sources import download, shards
 from holdfast.datamodules.sources.tar import (
     Sample,
     Shard,
@@ -69,7 +69,7 @@ def generated(calibration: Path, **kwargs: object) -> CCC:
 
 def read(root: Path | str, **kwargs: object) -> CCC:
     """The stream of the shards in a folder or on a server."""
-    source = {key: kwargs.pop(key) for key in ("cache", "keep") if key in kwargs}
+    source = {"cache": kwargs.pop("cache")} if "cache" in kwargs else {}
     options = {"images": 90, "num_workers": 0, "batch_size": 16, **kwargs}
     return CCC(Shards(str(root), shard_images=25, **source), TARGET, SPEED, **options)  # type: ignore[arg-type]
 
@@ -85,9 +85,9 @@ def test_official_sizes_and_names() -> None:
 
 
 def test_webdataset_reads_what_the_stream_shows(root: Path, calibration: Path) -> None:
-    shards = sorted((root / RUN).glob("*.tar"))
-    assert [shard.name for shard in shards] == [f"serial_{k:05d}.tar" for k in range(3)]
-    dataset = webdataset.WebDataset([str(s) for s in shards], shardshuffle=False)
+    paths = sorted((root / RUN).glob("*.tar"))
+    assert [path.name for path in paths] == [f"serial_{k:05d}.tar" for k in range(3)]
+    dataset = webdataset.WebDataset([str(path) for path in paths], shardshuffle=False)
     found = list(dataset.decode("rgb8").to_tuple("__key__", "input.jpg", "output.cls", "info"))
     assert [key for key, *_ in found] == [f"sample_{k}" for k in range(30)] * 3
     stream = generated(calibration)
@@ -155,9 +155,9 @@ def test_a_killed_generation_leaves_whole_shards(calibration: Path, tmp_path: Pa
         until(lambda: len(list(tmp_path.rglob("*.tar"))) > 1, alive=lambda: process.poll() is None)
         process.kill()
         assert process.wait() == -signal.SIGKILL
-    shards = sorted(tmp_path.rglob("*.tar"))
-    assert len(shards) >= 2
-    assert all(len(Shard(shard)) == 200 for shard in shards)
+    paths = sorted(tmp_path.rglob("*.tar"))
+    assert len(paths) >= 2
+    assert all(len(Shard(path)) == 200 for path in paths)
 
 
 @pytest.mark.parametrize(
@@ -174,12 +174,6 @@ def test_refusals_before_the_start(root: Path, kwargs: dict, sentence: str) -> N
     assert "\n" not in str(error.value)
     with pytest.raises(HoldfastError, match="`holdfast generate`"):
         Shards()
-
-
-def test_both_spellings_of_a_run(root: Path, tmp_path: Path) -> None:
-    """The difficulty as a whole number, and as a decimal, as some copies of CCC have it."""
-    (tmp_path / RUN.replace("baseline_30_", "baseline_30.0_")).symlink_to(root / RUN)
-    assert read(tmp_path, images=None).images == 90
 
 
 # ---- damaged shards ----
@@ -281,7 +275,7 @@ def test_a_bad_server_changes_no_pixel(
 ) -> None:
     expected = joined(list(read(root).test_dataloader()))
     server.faults = iter(("500", "cut", "cut", "503", "429", "cut"))
-    data = read(server.url, cache=tmp_path, num_workers=num_workers, keep=None)
+    data = read(server.url, cache=tmp_path, num_workers=num_workers)
     ours = joined(list(data.test_dataloader()))
     for part, true in zip(ours, expected, strict=True):
         assert torch.equal(part, true)
@@ -318,8 +312,9 @@ def test_a_shard_missing_in_the_middle_is_named(
     assert "\n" not in str(error.value)
 
 
-def test_old_shards_go(server: Server, tmp_path: Path) -> None:
-    list(read(server.url, cache=tmp_path, keep=1).test_dataloader())
+def test_old_shards_go(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shards, "KEPT", 1)
+    list(read(server.url, cache=tmp_path).test_dataloader())
     assert [path.name for path in tmp_path.rglob("*.tar")] == ["serial_00002.tar"]
 
 

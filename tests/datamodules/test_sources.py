@@ -163,8 +163,8 @@ def test_items_may_be_tensors_and_arrays():
             ),
             "uint8 or floats",
         ),
-        (lambda path: Digits("test"), "train, calibration, stream"),
-        (lambda path: Glyphs("test"), "train, calibration, stream"),
+        (lambda path: Digits("test"), "train, calibration or stream"),
+        (lambda path: Glyphs("test"), "train, calibration or stream"),
     ],
 )
 def test_refusals_are_one_sentence(tmp_path, build, sentence):
@@ -194,7 +194,7 @@ def test_postscript_is_no_image(tree):
 
 def test_a_misspelt_class_is_refused(tree):
     assert len(ImageFolder(tree, labels={"a": 0, "b": 1})) == 2
-    with pytest.raises(HoldfastError, match=r"'bb', .* labels .* a, b, c"):
+    with pytest.raises(HoldfastError, match=r"/bb cannot be read .No such"):
         ImageFolder(tree, labels={"a": 0, "bb": 1})
 
 
