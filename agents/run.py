@@ -157,7 +157,7 @@ def parallel(
     work: Callable[[Task], Record | None], todo: list[Task], workers: int
 ) -> Generator[Record | None, None, None]:
     """Yield records as samples finish; the threads are daemons, so an interrupt ends immediately."""
-    # A worker waits until its last record is in the file, so that a kill loses the samples in progress only.
+    # A worker waits until its last record is in the file, so a kill loses only samples in progress.
     unwritten = threading.Semaphore(workers)
 
     def bounded(task: Task) -> Record | None:
