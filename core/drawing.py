@@ -41,12 +41,12 @@ def panels(
     return figure, list(axes.flat[:count])
 
 
-def describe(ax: Any, title: str = "", x: str = "", y: str = "", grid: str = "both") -> None:
+def describe(ax: Any, title: str = "", x: str = "", y: str = "") -> None:
     """Set the title and axis labels in the size of the papers' figures, and a light grid."""
     ax.set_title(title, loc="left", fontsize=9)
     ax.set_xlabel(x, fontsize=8)
     ax.set_ylabel(y, fontsize=8)
-    ax.grid(axis=grid, color="0.93")
+    ax.grid(color="0.93")
     ax.set_axisbelow(True)
 
 

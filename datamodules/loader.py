@@ -25,13 +25,8 @@ RUNNING: WeakSet[Any] = WeakSet()  # iterators of loaders with workers
 class Batches(IterableDataset):
     """A stream batch by batch; with n workers, worker w makes batches w, w + n, ...
 
+    `make` gives the samples at positions [B], which go from `start` to `images` (None: without end).
     Where several ranks share the work, each makes its part of every batch, which may be empty.
-
-    Args:
-        make: the samples at positions [B].
-        start: the first position.
-        images: the end of the stream; None if it has none.
-        size: images in a batch.
     """
 
     def __init__(
@@ -68,11 +63,7 @@ class StreamLoader:
     The loader corrupts on the device, rather than a hook of the Trainer, so that EATA's look-ahead and
     loops without a Trainer get corrupted batches too.
 
-    Args:
-        batches: the batches, perhaps to be finished.
-        num_workers: processes that make them.
-        finish: called with each batch in the main process.
-        count_unread: called with the number of images that each batch lacks.
+    `finish` gets each batch in the main process, `count_unread` the number of images that it lacks.
     """
 
     join: Callable[[Iterator[Batch]], Iterator[Batch]] = staticmethod(iter)

@@ -95,18 +95,10 @@ class Shards(ImageSource):
     # ---- reading ----------------------------------------------------------------------------------
 
     def load(self, index: Tensor, seed: Tensor) -> tuple[Tensor, Tensor]:
-        """index: positions in the stream, int64 [B] -> images uint8 [B,3,H,W], labels int64 [B].
-
-        Raises HoldfastError if they differ in size.
-        """
+        """index: positions in the stream, int64 [B] -> images uint8 [B,3,H,W], labels int64 [B]."""
         samples = [self.sample(position) for position in index.tolist()]
-        images = [decode(sample) for sample in samples]
-        if len(sizes := {tuple(image.shape) for image in images}) > 1:
-            raise HoldfastError(
-                f"The images of a batch of {self.root}/{self.run} have {len(sizes)} different "
-                "sizes. Download or generate these shards again."
-            )
-        return torch.stack(images), torch.tensor([sample.label for sample in samples])
+        images = torch.stack([decode(sample) for sample in samples])
+        return images, torch.tensor([sample.label for sample in samples])
 
     def labels_of(self, index: Tensor) -> Tensor:
         return torch.tensor([self.sample(position).label for position in index.tolist()])

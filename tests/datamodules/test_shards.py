@@ -181,28 +181,27 @@ def test_refusals_before_the_start(root: Path, kwargs: dict, sentence: str) -> N
 INFO = info("folder", "name", [("fog", 1.0), ("snow", 0.5)])
 
 
-def jpeg(width: int = 8) -> bytes:
+def jpeg() -> bytes:
     buffer = io.BytesIO()
-    Image.new("RGB", (width, 8)).save(buffer, "JPEG")
+    Image.new("RGB", (8, 8)).save(buffer, "JPEG")
     return buffer.getvalue()
 
 
 @pytest.mark.parametrize(
-    ("samples", "sentence"),
+    ("sample", "sentence"),
     [
-        ([Sample(INFO, jpeg(), "cat")], "is damaged .*cat"),  # type: ignore[arg-type]
-        ([Sample(INFO, jpeg(), -2)], "has the label -2"),
-        ([Sample("++dir++only", jpeg(), 0)], "is damaged"),
-        ([Sample(INFO, jpeg()[:200], 0)], "cannot be decoded"),
-        ([Sample(INFO, jpeg(), 0), Sample(INFO, jpeg(16), 0)], "have 2 different sizes"),
+        (Sample(INFO, jpeg(), "cat"), "is damaged .*cat"),  # type: ignore[arg-type]
+        (Sample(INFO, jpeg(), -2), "has the label -2"),
+        (Sample("++dir++only", jpeg(), 0), "is damaged"),
+        (Sample(INFO, jpeg()[:200], 0), "cannot be decoded"),
     ],
 )
-def test_damaged_samples(tmp_path: Path, samples: list[Sample], sentence: str) -> None:
+def test_damaged_samples(tmp_path: Path, sample: Sample, sentence: str) -> None:
     (tmp_path / "run").mkdir()
-    write_shard(tmp_path / "run" / shard_name(0), samples)
-    source = Shards(str(tmp_path), shard_images=len(samples)).open("run", 1, len(samples))
+    write_shard(tmp_path / "run" / shard_name(0), [sample])
+    source = Shards(str(tmp_path), shard_images=1).open("run", 1, 1)
     with pytest.raises(HoldfastError, match=sentence) as error:
-        source.load(torch.arange(len(samples)), torch.zeros(len(samples)))
+        source.load(torch.arange(1), torch.zeros(1))
     assert "\n" not in str(error.value)
 
 
