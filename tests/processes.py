@@ -52,13 +52,13 @@ class Command:
         """Its exit status, negative for a signal; None while it runs."""
         return self.process.exitcode
 
-    def poll(self) -> int | None:
-        return self.process.exitcode
+    def alive(self) -> bool:
+        return self.process.exitcode is None
 
     def wait(self, seconds: float | None = None) -> int:
         """Its exit status, as soon as it has ended."""
         self.process.join(seconds)
-        if self.process.exitcode is None:
+        if self.alive():
             raise subprocess.TimeoutExpired("holdfast", seconds or 0)
         return self.process.exitcode
 
@@ -68,7 +68,7 @@ class Command:
         return Path(self.output.name).read_text()
 
     def send_signal(self, number: int) -> None:
-        if self.poll() is None:
+        if self.alive():
             os.kill(self.pid, number)
 
     def kill(self) -> None:

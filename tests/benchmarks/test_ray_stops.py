@@ -53,10 +53,9 @@ def test_a_suite_on_ray(tmp_path: Path) -> None:
     words = ("suite", file, "--backend", "ray", "--jobs", "2", "--retries", "1")
     with started(*words, folder=tmp_path, session=True, environment=QUICK) as process:
         try:
-            alive = lambda: process.poll() is None  # noqa: E731
-            until(lambda: saved(short), alive=alive)
+            until(lambda: saved(short), alive=process.alive)
             os.kill(process_of(short), signal.SIGKILL)
-            until(lambda: (short / SUMMARY).exists() and rows(endless) > 2, alive=alive)
+            until(lambda: (short / SUMMARY).exists() and rows(endless) > 2, alive=process.alive)
             for pid in session(process.pid):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGTERM)

@@ -62,7 +62,7 @@ def test_sigterm_to_the_group_while_a_batch_is_waited_for(
     """The run saves itself, ends with 130 and goes on to the same bits."""
     file, run = write(tmp_path, config()), tmp_path / "run"
     with group(tmp_path, *words(file)) as process:
-        until(lambda: rows(run) > 2, alive=lambda: process.poll() is None)
+        until(lambda: rows(run) > 2, alive=process.alive)
         os.killpg(process.pid, signal.SIGTERM)
         output = process.told(300)
         until(lambda: not members(process.pid))
@@ -103,7 +103,7 @@ def test_sigterm_stops_a_suite(tmp_path: Path, here: Callable[..., None]) -> Non
             before = {name: rows(runs / name) for name in begun}
             until(
                 lambda: all(rows(runs / n) > done + 2 for n, done in before.items()),  # noqa: B023
-                alive=lambda: process.poll() is None,
+                alive=process.alive,
             )
             # Of two runs the shorter may be finished by now.
             owners = {name: who for name in begun if (who := owner(runs / name))}
@@ -137,7 +137,7 @@ def test_a_killed_worker_is_told_in_a_sentence(tmp_path: Path) -> None:
     }
     file, run = write(tmp_path, suite), tmp_path / "runs" / "digits-seed43" / "Tent"
     with group(tmp_path, "suite", file, "--retries", "1") as process:
-        until(lambda: rows(run) > 1, alive=lambda: process.poll() is None)
+        until(lambda: rows(run) > 1, alive=process.alive)
         os.kill(workers(process)[0], signal.SIGKILL)
         output = process.told(200)
     assert process.returncode == 0, output
@@ -158,7 +158,7 @@ def ended_by(process: Command, number: int) -> bool:
     process.send_signal(number)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(1)
-    return process.poll() is not None
+    return not process.alive()
 
 
 def test_no_worker_outlives_its_run(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_no_worker_outlives_its_run(tmp_path: Path) -> None:
     file = write(tmp_path, config("Stuck"))
     for number in (signal.SIGKILL, signal.SIGINT):
         with group(tmp_path, *words(file, f"run{int(number)}")) as process:
-            until(lambda: (tmp_path / "stuck").exists(), alive=lambda: process.poll() is None)
+            until(lambda: (tmp_path / "stuck").exists(), alive=process.alive)
             until(lambda: ended_by(process, number))  # noqa: B023
             until(lambda: not members(process.pid))
         (tmp_path / "stuck").unlink()
@@ -176,7 +176,7 @@ def test_two_commands_on_one_folder(tmp_path: Path) -> None:
     """The second is told at once who has it; the first is not disturbed."""
     file, run = write(tmp_path, config(images=10**6), pause=0.05), tmp_path / "run"
     with group(tmp_path, *words(file), "--resume") as process:
-        until(lambda: rows(run) > 0, alive=lambda: process.poll() is None)
+        until(lambda: rows(run) > 0, alive=process.alive)
         with group(tmp_path, *words(file), "--resume") as second:
             output = second.told(300)
         assert second.returncode == 2

@@ -152,7 +152,7 @@ def test_two_processes_do_not_write_the_same_shard(
 def test_a_killed_generation_leaves_whole_shards(calibration: Path, tmp_path: Path) -> None:
     words = [*arguments(calibration, tmp_path), "--images", "100000", "--shard-images", "200"]
     with started(*words) as process:
-        until(lambda: len(list(tmp_path.rglob("*.tar"))) > 1, alive=lambda: process.poll() is None)
+        until(lambda: len(list(tmp_path.rglob("*.tar"))) > 1, alive=process.alive)
         process.kill()
         assert process.wait() == -signal.SIGKILL
     paths = sorted(tmp_path.rglob("*.tar"))
