@@ -293,6 +293,7 @@ def not_finite(make: Make, net: Net) -> Iterator[str]:
 def memory(make: Make, net: Net, steps: int = 1000) -> Iterator[str]:
     """Memory does not grow over the steps: numbers of objects, as bytes depend on the allocator."""
     images, counts = image_batches(16), []
+    frozen = gc.get_freeze_count()
     gc.collect()
     gc.freeze()  # what was there before is not counted
     try:
@@ -302,7 +303,8 @@ def memory(make: Make, net: Net, steps: int = 1000) -> Iterator[str]:
             if step % 5 == 4:  # out of phase with memories that learn at every fourth step
                 counts.append(alive())
     finally:
-        gc.unfreeze()
+        if not frozen:  # else by a caller, for whom it stays so
+            gc.unfreeze()
     for name in counts[0]:
         numbers = [count[name] for count in counts]
         half = len(numbers) // 2
