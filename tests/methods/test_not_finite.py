@@ -116,12 +116,13 @@ def test_several_in_a_row_reset_also_after_a_restart(name: str) -> None:
 # ---- those who watch ------------------------------------------------------------------------------
 
 
-PAIRS = [*product(["Tent"], RESETS), *zip(ON_BN, cycle(RESETS))]  # each of both, not each pair
+# Each reset, and every second method: that all outlive bad images is checked in test_promises.
+PAIRS = [*product(["Tent"], RESETS), *zip(ON_BN[::2], cycle(RESETS))]
 
 
 @pytest.mark.filterwarnings("ignore:.*replaces the")
 @pytest.mark.parametrize(("name", "reset"), PAIRS)
-def test_every_method_estimator_and_reset(name: str, reset: str) -> None:
+def test_every_estimator_and_reset(name: str, reset: str) -> None:
     method, estimators = TABLE[name].make(tiny_net()), [make() for make in ESTIMATORS.values()]
     flips = WeightedFlips(f=None, held=24, stop=6, at_once=6, any_backbone=True)
     heard = list(ESTIMATORS)[list(TABLE).index(name) % len(ESTIMATORS)]
@@ -281,7 +282,7 @@ class Seen(Callback):
 
 
 @pytest.mark.filterwarnings("ignore:.*replaces the")
-@pytest.mark.parametrize(("name", "reset"), PAIRS[:5] + PAIRS[5::5])
+@pytest.mark.parametrize(("name", "reset"), PAIRS[:5] + PAIRS[5::3])
 def test_a_watch_is_what_a_trainer_does(name: str, reset: str) -> None:
     """Also when it is cut in the middle; with a batch that is not finite."""
     net, batches = tiny_net(), image_batches(9)
