@@ -61,16 +61,11 @@ def accuracy(
                 f"The runs of {name} have different protocols ({found}) and cannot be averaged. Give "
                 "runs of one protocol."
             )
-    rows = (
-        (
-            name_of(run, panel) if panel else "",
-            name_of(run, curve, renamed),
-            name_of(run, x, renamed),
-            run.place,
-            100 * (run.accuracy or 0.0),
-        )
-        for run in sorted_by(known, curve, order, renamed)
-    )
+    rows: Rows = []
+    for run in sorted_by(known, curve, order, renamed):
+        place = name_of(run, panel) if panel else ""
+        names = name_of(run, curve, renamed), name_of(run, x, renamed)
+        rows.append((place, *names, run.place, 100 * (run.accuracy or 0.0)))
     averaged = average if isinstance(average, Mapping) else {}
     summary = "columns" if average else ""
     return tidy(rows, axis=axis, summary=summary, averaged=averaged, pooled=pooled or {})

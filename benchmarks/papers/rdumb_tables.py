@@ -15,19 +15,8 @@ from .accuracy_tables import accuracy, by_rate, sorted_by
 from .experiment import experiment
 from .table import ALL, LAST, REST, Rows, Table, tidy
 
-METHODS = [
-    "Source",
-    "BNAdapt",
-    "Tent",
-    "RPL",
-    "SLR",
-    "SLR-SGD",
-    "CPL",
-    "CoTTA",
-    "EATA",
-    "ETA",
-    "RDumb",
-]
+METHODS = ["Source", "BNAdapt", "Tent", "RPL", "SLR", "SLR-SGD"]
+METHODS += ["CPL", "CoTTA", "EATA", "ETA", "RDumb"]
 COLLAPSING = ["Tent", "RPL", "SLR", "CPL", "CoTTA"]
 CCC = ["CCC-Easy", "CCC-Medium", "CCC-Hard"]
 THIRD, FOURTH = slice(2, 3), slice(3, 4)
