@@ -113,8 +113,8 @@ def test_models_on_a_line_are_estimated_exactly() -> None:
 # ---- the commands, on real runs ----------------------------------------------------------------------
 
 DIGITS = {"class_path": "holdfast.datamodules.Digits", "init_args": {"split": "calibration"}}
-HELD = {"validation": DIGITS, "images": 48, "validation_images": 60}
-FLIPS = {"f": None, "held": 32, "at_once": 16, "stop": 3, "also": [2]}
+HELD = {"validation": DIGITS, "images": 24, "validation_images": 30}
+FLIPS = {"f": None, "held": 24, "at_once": 8, "stop": 3, "also": [2]}
 SGD = {"class_path": "torch.optim.SGD", "init_args": {"lr": 1.0, "momentum": 0.9}}
 
 
@@ -130,7 +130,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     streams = {
         f"{name} {level}": {
             "setting": name,
-            **corrupted_digits(name, batch_size=16, severities=[level], each=48),
+            **corrupted_digits(name, batch_size=8, severities=[level], each=24),
         }
         for name, level in (("fog", 1), ("fog", 4), ("gaussian_noise", 4))
     }
