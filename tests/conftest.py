@@ -156,6 +156,11 @@ def joined(batches: Iterable[Batch]) -> Batch:
     return Batch(*(torch.cat(parts) for parts in zip(*batches, strict=True)))
 
 
+def same(ours: Batch, expected: Batch) -> bool:
+    """Whether two batches are equal in every part."""
+    return all(torch.equal(a, b) for a, b in zip(ours, expected, strict=True))
+
+
 def last_bits(seed: int, ulps: int) -> Callable[[Tensor], Tensor]:
     """Changes floating-point numbers at random by up to so many units in the last place."""
     random = torch.Generator().manual_seed(seed)

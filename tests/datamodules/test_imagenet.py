@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import joined, plain_trainer, tiny_net
+from conftest import joined, plain_trainer, same, tiny_net
 from lightning.pytorch import Callback
 from PIL import Image
 
@@ -89,10 +89,6 @@ class Watch(Callback):
 
     def on_test_batch_start(self, trainer: object, module: object, batch: Batch, *_: int) -> None:
         self.batches.append(batch)
-
-
-def same(ours: Batch, expected: Batch) -> bool:
-    return all(torch.equal(a, b) for a, b in zip(ours, expected, strict=True))
 
 
 @pytest.fixture(scope="module")

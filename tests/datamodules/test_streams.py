@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import joined
+from conftest import joined, same
 
 from holdfast.datamodules import CCC, Batch, Digits, Glyphs, ImageSource
 from holdfast.datamodules.counter import mix, permuted
@@ -61,8 +61,10 @@ def test_seed_changes_everything(whole: Batch, calibration: Path) -> None:
     assert not (seeds[0] == seeds[1]).any()
 
 
-def test_endless(whole: Batch, calibration: Path) -> None:
-    found = joined(list(islice(stream(calibration, images=None).test_dataloader(), 5)))
+def test_any_position_of_an_endless_stream(whole: Batch, calibration: Path) -> None:
+    data, middle = stream(calibration, images=None), torch.tensor([97, 3, 149])
+    assert same(data.batch(middle), Batch(*(part[middle] for part in whole)))
+    found = joined(list(islice(data.test_dataloader(), 5)))
     assert found.index.tolist() == list(range(5 * 64))
     assert torch.equal(found.images[:N], whole.images)
 
