@@ -423,7 +423,8 @@ def spoiled(batch: Tensor, value: float = torch.nan, images: slice | int = 1) ->
 def tested(method: TTAMethod, images: list[Tensor], **options: Any) -> list[Tensor]:
     """The logits [B,C] of each batch, from a Trainer."""
     quiet = ("logger", "enable_progress_bar", "enable_model_summary")
-    trainer = Trainer(accelerator="cpu", devices=1, **dict.fromkeys(quiet, False), **options)
+    options |= dict.fromkeys(quiet, False)
+    trainer = Trainer(accelerator="cpu", devices=1, **options)
     data = [(batch, torch.zeros(len(batch), dtype=torch.int64)) for batch in images]
     return trainer.predict(method, DataLoader(data, batch_size=None))  # type: ignore
 
