@@ -47,9 +47,8 @@ def draw(table: Table, path: Path) -> Path:
 def styles_for(names: Sequence[str]) -> dict[str, Style]:
     """The colour and dashes of each curve; those of the methods if all curves are methods."""
     kinds = [(name, name.partition("-")[0]) for name in names]
-    if all(kind in METHODS for _, kind in kinds):
-        found = [*method_styles(kinds).values()]
-    else:
+    found: list[tuple[str, tuple[int, ...]]] = [*method_styles(kinds).values()]
+    if not all(kind in METHODS for _, kind in kinds):
         found = [*islice(cycle((c, d) for d in DASHES for c in COLOURS), len(names))]
     return {
         name: {"color": colour, "ls": (0, dashes) if dashes else "-"}
