@@ -58,9 +58,9 @@ class Command:
     def wait(self, seconds: float | None = None) -> int:
         """Its exit status, as soon as it has ended."""
         self.process.join(seconds)
-        if self.alive():
+        if self.returncode is None:
             raise subprocess.TimeoutExpired("holdfast", seconds or 0)
-        return self.process.exitcode
+        return self.returncode
 
     def told(self, seconds: float) -> str:
         """What it, and those that it started, have printed when it ends."""

@@ -221,7 +221,8 @@ def measured(
         whole = {i: [(i, j) for j in range(LEVELS)] for i in range(LEVELS)}
         parts = [(a, b, whole[i]) for a, i in rows for b in numbers if b != a]
     else:
-        parts = [(a, b, []) for a, b in permutations(numbers, 2)][first::shares]
+        own: list[tuple[int, int]] = []  # of each pair: `fill_path` finds them
+        parts = [(a, b, own) for a, b in permutations(numbers, 2)][first::shares]
     for a, b, wanted in tqdm(parts, desc="calibrate", unit=" parts", smoothing=0):
         if target is None:
             counts = iter([meter.fill(accuracy[a, b], a, b, wanted)])
