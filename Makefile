@@ -4,7 +4,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
-SPREAD := -n 2 --dist loadfile --no-loadscope-reorder
+# Three on two cores: some tests wait for processes that they started.
+SPREAD := -n 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: demo test coverage docs clean
 
