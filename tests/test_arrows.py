@@ -58,6 +58,7 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+@cache
 def imports() -> dict[str, set[str]]:
     """What each module imports by name, lazily or for type checkers, too."""
     modules = own_modules()
@@ -68,8 +69,9 @@ def imports() -> dict[str, set[str]]:
     return found
 
 
-IMPORTS = imports()
-OWN = {(a, b) for a, names in IMPORTS.items() for b in names if b in IMPORTS}
+def own() -> set[tuple[str, str]]:
+    """The pairs of our own modules of which the first imports the second."""
+    return {(a, b) for a, names in imports().items() for b in names if b in imports()}
 
 
 def part(module: str) -> str:
@@ -86,11 +88,11 @@ def room(module: str) -> str:
 def test_between_the_parts() -> None:
     allowed = {name: {name, "holdfast"} | more for name, more in ARROWS.items()}
     entry = "holdfast.__main__"  # leads to the command line, as the installed command does
-    check({(a, b) for a, b in OWN if a != entry and part(b) not in allowed[part(a)]})
+    check({(a, b) for a, b in own() if a != entry and part(b) not in allowed[part(a)]})
 
 
 def test_within_benchmarks() -> None:
-    inside = {(a, b) for a, b in OWN if part(a) == part(b) == "benchmarks" and b.count(".") > 1}
+    inside = {(a, b) for a, b in own() if part(a) == part(b) == "benchmarks" and b.count(".") > 1}
     outside = {(a, b) for a, b in inside if room(a) not in (room(b), "cli")}
     common = {"test", "presets", "common_options"}
     check({(a, b) for a, b in outside if room(b) not in common | ROOMS.get(room(a), set())})
@@ -102,7 +104,7 @@ def check(broken: set[tuple[str, str]]) -> None:
 
 def test_no_circles() -> None:
     """Whoever names a package, or something of its own __init__.py, imports that file."""
-    left = {(a, b) for a, names in IMPORTS.items() for b in names}
+    left = {(a, b) for a, names in imports().items() for b in names}
     while True:
         begin, end = {a for a, _ in left}, {b for _, b in left}
         inside = {(a, b) for a, b in left if a in end and b in begin}
@@ -134,18 +136,18 @@ def closure(module: str) -> set[str]:
         name = waiting.pop()
         if name not in found:
             found.add(name)
-            above = name.rpartition(".")[0] if name in IMPORTS else ""
-            waiting.extend([*IMPORTS.get(name, ()), *([above] if above else [])])
+            above = name.rpartition(".")[0] if name in imports() else ""
+            waiting.extend([*imports().get(name, ()), *([above] if above else [])])
     return found
 
 
 def test_agents_lead_to_no_torch() -> None:
-    names = set().union(*(closure(name) for name in IMPORTS if part(name) == "agents"))
+    names = set().union(*(closure(name) for name in imports() if part(name) == "agents"))
     assert not {"torch", "lightning", "torchvision"} & {name.split(".")[0] for name in names}
 
 
 def test_methods_lead_to_no_stream_and_no_picture() -> None:
-    names = set().union(*(closure(name) for name in IMPORTS if part(name) == "methods"))
+    names = set().union(*(closure(name) for name in imports() if part(name) == "methods"))
     assert not {name for name in names if part(name) in ("benchmarks", "datamodules", "agents")}
     assert not {"cv2", "matplotlib", "requests"} & {name.split(".")[0] for name in names}
 
