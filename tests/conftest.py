@@ -70,11 +70,19 @@ def linked_package(folder: Path, root: Path = ROOT) -> Path:
     return package
 
 
-LONGEST = (  # first: of several processes, none has long to go when the others end
-    *("test_sync", "test_packaging", "test_stops", "test_suite", "test_resume", "test_golden"),
-    *("test_ray_stops", "test_corruptions", "test_methods", "test_paper"),
-    "test_estimators_command",
-    *("test_cite_run", "test_examples", "test_backbones", "test_imagenet", "test_command_line"),
+# First, so that of three processes none has long to go when the others end, and in an order in which one after
+# the other of those that wait (sync, suite, resume, stops, ray_stops) runs beside two that compute.
+LONGEST = (
+    *("test_sync", "test_golden", "test_methods", "test_suite", "test_packaging", "test_contract"),
+    *(
+        "test_accelerator",
+        "test_readme",
+        "test_steps_and_window",
+        "test_corruptions",
+        "test_resume",
+    ),
+    *("test_paper", "test_command_line", "test_shipped_suites", "test_site", "test_stops"),
+    *("test_not_finite", "test_calibration", "test_ray_stops", "test_golden_mutations"),
 )
 
 
