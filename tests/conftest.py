@@ -70,8 +70,8 @@ def linked_package(folder: Path, root: Path = ROOT) -> Path:
     return package
 
 
-# First, so that of three processes none has long to go when the others end, and in an order in which one after
-# the other of those that wait (sync, suite, resume, stops, ray_stops) runs beside two that compute.
+# First, so that of three processes none has long to go when the others end, and in an order in which those
+# that wait (sync, suite, resume, stops, ray_stops) run one after another beside two that compute.
 LONGEST = (
     *("test_sync", "test_golden", "test_methods", "test_suite", "test_packaging", "test_contract"),
     *(
