@@ -1,4 +1,4 @@
-"""Source models: the embedded networks, and AETTA's for CIFAR-10 and CIFAR-100 (Lee et al. 2024)."""
+"""Source models: the embedded networks, and for CIFAR AETTA's (Lee et al. 2024) and a ResNet-20."""
 
 import copy
 import datetime
@@ -9,6 +9,7 @@ import platform
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -21,16 +22,17 @@ from torch.nn import functional as F
 from tqdm import tqdm
 
 from ... import HoldfastError
-from ...datamodules import CIFAR, Digits, Glyphs, ImageSource
+from ...datamodules import CIFAR, Digits, Glyphs, ImageFolder, ImageSource
 from ...datamodules.counter import random_bits
 from ...files import whole_file
 from ...methods.backbones import normalised
-from ...methods.backbones.nets import CIFARResNet18, GlyphNet
+from ...methods.backbones.nets import CIFARResNet18, CIFARResNet20, GlyphNet
 from ...methods.parts.norm import use_batch_statistics
 
 BATCH, WIDTH, DECAY = 128, 16, 1e-2  # of the embedded networks
 PEAKS = {"batch": 1e-2, "group": 3e-3}  # their learning rates by normalisation
-EPOCHS, PAD = 200, 4  # AETTA's
+PAD = 4  # pixels around a CIFAR image before it is cropped
+EPOCHS = {"resnet18": 200, "resnet20": 30}  # AETTA's, ours
 
 Batches = Iterator[tuple[Tensor, Tensor]]  # images uint8 [B,3,H,W], labels int64 [B]
 Colour = tuple[float, float, float]
@@ -111,8 +113,8 @@ class Training:
                     bar.update()
                 if epoch + 1 < self.epochs:
                     state = {name: part.state_dict() for name, part in parts.items()}
-                    with whole_file(unfinished) as partial:
-                        torch.save({"facts": self.facts, "epochs": epoch + 1, **state}, partial)
+                    with whole_file(unfinished) as file:
+                        torch.save({"facts": self.facts, "epochs": epoch + 1, **state}, file)
         self.model.eval()
 
 
@@ -159,21 +161,45 @@ def draw(step: int, seed: int, length: int) -> tuple[Tensor, Tensor]:
 
 
 def write_cifar(
-    out: Path, name: str, data: str, seed: int = 0, epochs: int = EPOCHS
+    out: Path,
+    name: str,
+    data: str,
+    seed: int = 0,
+    epochs: int | None = None,
+    net: str = "resnet18",
 ) -> dict[str, str]:
-    """Train AETTA's ResNet-18 on CIFAR, or continue; returns the facts stored with its weights."""
-    recipe = CIFARS[name]
-    source, held = (CIFAR(data, recipe.classes, split) for split in ("train", "test"))
+    """Train AETTA's ResNet-18 or a ResNet-20 on CIFAR; returns the facts stored with its weights.
+
+    An interrupted training continues. `data` is torchvision's folder, or has the class folders
+    train/CLASS/ and test/CLASS/.
+    """
+    recipe, epochs = CIFARS[name], epochs or EPOCHS[net]
+    source, held = (cifar_split(data, recipe.classes, split) for split in ("train", "test"))
     torch.manual_seed(seed)
-    model = normalised(CIFARResNet18(recipe.classes), recipe.mean, recipe.std)
-    training = by_aetta(model, source, recipe.batch, epochs, seed)
+    if net == "resnet18":
+        model = normalised(CIFARResNet18(recipe.classes), recipe.mean, recipe.std)
+        training, batch = by_aetta(model, source, recipe.batch, epochs, seed), recipe.batch
+        how = "SGD, cosine from 0.1 to 0, Nesterov momentum 0.9, weight decay 0.0005"
+    else:
+        model = normalised(CIFARResNet20(recipe.classes), recipe.mean, recipe.std)
+        training, batch = by_one_cycle(model, source, epochs, seed), BATCH
+        how = "SGD, OneCycle, peak 0.2, Nesterov momentum 0.9, weight decay 0.0005"
     training.facts = {
         **stated(name, seed, recipe.mean, recipe.std, source),
-        "optimizer": "SGD, cosine from 0.1 to 0, Nesterov momentum 0.9, weight decay 0.0005",
+        "optimizer": how,
         "epochs": epochs,
-        "batch": recipe.batch,
+        "batch": batch,
     }
     return write(out, training, held, len(held))
+
+
+def cifar_split(
+    data: str, classes: Literal[10, 100], split: Literal["train", "test"]
+) -> ImageSource:
+    """A split of torchvision's files, or of a folder with one folder per class."""
+    if (folder := Path(data, split)).is_dir():
+        return ImageFolder(folder, size=32, crop=None)
+    return CIFAR(data, classes, split)
 
 
 def by_aetta(
@@ -187,15 +213,32 @@ def by_aetta(
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: (1 + math.cos(math.pi * step / (epochs * steps))) / 2
     )
+    return Training(
+        model, partial(cropped, source, batch, seed), steps, epochs, optimizer, schedule
+    )
 
-    def batches(epoch: int) -> Batches:
-        random = torch.Generator().manual_seed((seed << 20) + epoch)
-        order = torch.randperm(len(source), generator=random)[: steps * batch]
-        for index in order.split(batch):
-            images, labels = source.load(index, index)
-            yield augmented(images, random), labels
 
-    return Training(model, batches, steps, epochs, optimizer, schedule)
+def by_one_cycle(model: nn.Sequential, source: ImageSource, epochs: int, seed: int) -> Training:
+    """Few epochs of the source with random crops and flips, by SGD with a rate that rises and falls."""
+    model, steps = model.to("cuda" if torch.cuda.is_available() else "cpu"), len(source) // BATCH
+    optimizer = torch.optim.SGD(
+        model.parameters(), lr=0.2, momentum=0.9, weight_decay=5e-4, nesterov=True
+    )
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, 0.2, total_steps=epochs * steps + 1, cycle_momentum=False
+    )
+    return Training(
+        model, partial(cropped, source, BATCH, seed), steps, epochs, optimizer, schedule
+    )
+
+
+def cropped(source: ImageSource, batch: int, seed: int, epoch: int) -> Batches:
+    """The whole batches of an epoch, in an order given by the seed, randomly cropped and flipped."""
+    random = torch.Generator().manual_seed((seed << 20) + epoch)
+    order = torch.randperm(len(source), generator=random)
+    for index in order[: len(source) // batch * batch].split(batch):
+        images, labels = source.load(index, index)
+        yield augmented(images, random), labels
 
 
 def augmented(images: Tensor, random: torch.Generator) -> Tensor:
@@ -241,8 +284,8 @@ def write(out: Path, training: Training, held: ImageSource, count: int) -> dict[
     }
     facts = {key: str(value) for key, value in found.items()}
     state = {key: tensor.cpu().contiguous() for key, tensor in net.state_dict().items()}
-    with whole_file(out) as partial:
-        save_file(state, partial, facts)
+    with whole_file(out) as file:
+        save_file(state, file, facts)
     unfinished.unlink(missing_ok=True)
     return facts
 

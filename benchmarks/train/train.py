@@ -14,7 +14,7 @@ def parser() -> argparse.ArgumentParser:
     subjects = parser.add_subparsers(dest="name", required=True)
     for name in ("glyphs", "digits", "cifar10", "cifar100"):
         embedded = name in ("glyphs", "digits")
-        recipe = "the embedded network" if embedded else "AETTA's ResNet-18"
+        recipe = "the embedded network" if embedded else "AETTA's ResNet-18 or a ResNet-20"
         options = subjects.add_parser(name, help=f"train {recipe} for {name}")
         add = options.add_argument
         add("--seed", type=int, default=0, help="default: 0")
@@ -25,8 +25,18 @@ def parser() -> argparse.ArgumentParser:
             add("--norm", choices=("batch", "group"), default="batch", help="default: batch")
         else:
             layout = "cifar-10-batches-py/" if name == "cifar10" else "cifar-100-python/"
-            add("--data", required=True, help=f"folder with {layout}")
-            add("--epochs", type=int, default=200, help="default: 200; continues after the last")
+            add("--data", required=True, help=f"folder with {layout}, or with train/ and test/")
+            add(
+                "--net",
+                choices=("resnet18", "resnet20"),
+                default="resnet18",
+                help="default: resnet18",
+            )
+            add(
+                "--epochs",
+                type=int,
+                help="default: 200, or 30 (resnet20); continues after the last",
+            )
     add = subjects.add_parser(
         "ensemble", help="train models that differ in one factor"
     ).add_argument
@@ -52,7 +62,8 @@ def main(argv: list[str]) -> int:
     # The learning rate of fewer than four steps could not rise and fall.
     in_range(4, steps=options.get("steps"))
     in_range(1, width=options.get("width"), epochs=options.get("epochs"))
-    ending = "" if name in ("glyphs", "digits") else f"-seed{options['seed']}"
+    ending = "-resnet20" if options.get("net") == "resnet20" else ""
+    ending += "" if name in ("glyphs", "digits") else f"-seed{options['seed']}"
     out = options.pop("out") or Path("runs/source", f"{name}{ending}.safetensors")
     write = write_embedded if name in ("glyphs", "digits") else write_cifar
     facts = write(out, name, **options)
