@@ -2,10 +2,10 @@
 
 import random
 from collections.abc import Iterator, Sequence
-from itertools import permutations
+from itertools import permutations, product
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_warn
@@ -19,6 +19,9 @@ from .sources.shards import Shards
 from .sources.tar import corruptions_in, run_name
 from .stream import Corruptions, Segment, Stream
 
+Search = Literal["published", "exact"]
+# Of the exact search, in points: unit and limit of sums of deviations, and how far a mean may be off.
+UNIT, MOST, SLACK = 0.02, 400.0, 0.1
 DIFFICULTIES = {"easy": 40.0, "medium": 20.0, "hard": 0.0}
 HARD = ("gaussian_noise", "shot_noise", "impulse_noise", "contrast")
 MEDIUM = (
@@ -52,15 +55,25 @@ def corruptions_for(target: float) -> tuple[str, ...]:
     return EASY if target >= 40 else MEDIUM if target >= 20 else HARD
 
 
-def find_path(matrix: np.ndarray, target: float) -> list[tuple[int, int]]:
+def find_path(
+    matrix: np.ndarray, target: float, search: Search = "published"
+) -> list[tuple[int, int]]:
     """Severity steps (i, j) from the first corruption alone to the second alone, at one accuracy.
 
     From (i, 0) each move lowers i or raises j until i = 0. The path is chosen so that the mean of
-    `matrix` [n,n] (accuracy in percent) along it is near `target`. The search is CCC's: from the
-    end backwards, an entry keeps the
-    better of its two continuations, which need not be the best path of all (Press et al. 2023, appendix B;
-    thesis, appendix A.2).
+    `matrix` [n,n] (accuracy in percent) along it is near `target`.
+
+    search: "published" is CCC's: from the end backwards, an entry keeps the better of its two
+    continuations, which need not be the best path of all (Press et al. 2023, appendix B; thesis,
+    appendix A.2); "exact" finds, of all paths whose mean is within about .1 points of the target (or as
+    near as any can be), the one whose entries deviate least.
     """
+    if search == "exact":
+        published = find_path(matrix, target)
+        return min(
+            (published, steady_path(matrix, target)),
+            key=lambda path: distance(matrix, target, path),
+        )
     size = len(matrix)
     tails: dict[tuple[int, int], tuple[float, list[tuple[int, int]]]] = {}
 
@@ -79,6 +92,48 @@ def find_path(matrix: np.ndarray, target: float) -> list[tuple[int, int]]:
             higher = value + total, entry + path
             tails[i, j] = lower if cost(lower) < cost(higher) else higher
     return min((tails[i, 0] for i in range(1, size)), key=cost)[1]
+
+
+def distance(matrix: np.ndarray, target: float, path: list[tuple[int, int]]) -> float:
+    """How far the mean accuracy along a path is from the target, in points."""
+    return abs(float(np.mean([matrix[entry] for entry in path])) - target)
+
+
+def steady_path(matrix: np.ndarray, target: float) -> list[tuple[int, int]]:
+    """The path of smallest squared deviations from the target among those whose mean is near it.
+
+    For each entry and each sum of deviations to the end, in units of .02 points, the least sum of squares
+    is kept; sums beyond 400 points are left out.
+    """
+    size, reach = len(matrix), round(MOST / UNIT)
+    steps = np.rint((matrix - target) / UNIT).astype(int)
+    # least[i, j, reach + s]: the least sum of squares of a tail whose deviations add up to s.
+    least = np.full((size, size + 1, 2 * reach + 1), inf)
+    for i, j in product(range(size), reversed(range(size))):
+        if i == 0:
+            if abs(step := steps[0, j]) <= reach:
+                least[0, j, reach + step] = step**2
+        else:
+            rest = np.minimum(least[i - 1, j], least[i, j + 1])
+            least[i, j] = shifted(rest, steps[i, j]) + steps[i, j] ** 2
+    best = least[1:, 0].min(0)
+    away = np.where(np.isfinite(best), abs(np.arange(len(best)) - reach), np.inf)
+    at = int(np.where(away <= max(away.min(), SLACK * size / UNIT), best, np.inf).argmin())
+    i, j = int(least[1:, 0, at].argmin()) + 1, 0
+    path = [(i, j)]
+    while i > 0:
+        at -= steps[i, j]
+        i, j = (i - 1, j) if least[i - 1, j, at] <= least[i, j + 1, at] else (i, j + 1)
+        path.append((i, j))
+    return path
+
+
+def shifted(row: np.ndarray, by: int) -> np.ndarray:
+    """A row [N] moved to the right; what comes in from outside is infinite."""
+    result = np.full_like(row, inf)
+    if abs(by) < len(row):
+        result[max(by, 0) : len(row) + min(by, 0)] = row[max(-by, 0) : len(row) - max(by, 0)]
+    return result
 
 
 class CCC(Stream):
@@ -100,6 +155,7 @@ class CCC(Stream):
             size gives a warning, as its difficulty is not this model's.
         corruptions: to walk between; default: those of the original code for this accuracy, which are
             14, 13 and 4 (the papers' algorithm draws from all 15).
+        search: how paths are found, see `find_path`; "published" gives CCC's own.
         **kwargs: see `Stream`.
     """
 
@@ -114,8 +170,12 @@ class CCC(Stream):
         corruptions: Sequence[str] | None = None,
         table: str = "imagenet",
         quality: int | None = 85,
+        search: Search = "published",
         **kwargs: Any,
     ) -> None:
+        if search not in ("published", "exact"):
+            raise HoldfastError(f"Unknown search {search!r}. Choose 'published' or 'exact'.")
+        self.search: Search = search
         self.target = target_of(difficulty)
         in_range(1, speed=speed)
         self.speed = speed
@@ -160,6 +220,8 @@ class CCC(Stream):
         if self.precorrupted:
             return facts
         facts["corruptions"] = self.corruptions
+        if self.search != "published":
+            facts["search"] = self.search
         return facts | {"calibration": self.calibration.provenance}
 
     def pairs(self) -> Iterator[tuple[str, str]]:
@@ -176,7 +238,7 @@ class CCC(Stream):
         """The walk between two corruptions, in severity steps of a quarter."""
         if (first, second) not in self._paths:
             matrix = self.calibration.matrix(first, second, self.target)
-            self._paths[first, second] = find_path(matrix, self.target)
+            self._paths[first, second] = find_path(matrix, self.target, self.search)
         return self._paths[first, second]
 
     def severity_pairs(self) -> Iterator[Corruptions]:

@@ -57,6 +57,11 @@ def order_of(facts: Mapping[str, Any]) -> str:
         match wrapper["wrapper"]:
             case "CorrelatedLabels":
                 labels = f"labels correlated (delta {delta:g})" if delta else "labels sorted"
+                if "classes_in_a_batch" in wrapper:
+                    found, independent = wrapper["classes_in_a_batch"]
+                    labels += (
+                        f", {found:.0f} classes in a batch of 64 (independent: {independent:.0f})"
+                    )
                 order.append(labels)
             case "ClassImbalance":
                 labels = f"classes imbalanced {wrapper['ratio']:g} to 1"

@@ -4,7 +4,7 @@ import json
 import re
 import warnings
 from collections.abc import Iterator
-from itertools import islice, pairwise
+from itertools import combinations, islice, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +41,50 @@ def test_paths(case: str) -> None:
     matrix, target = case.split("|")
     path = find_path(MATRICES[int(matrix[6:])], float(target[6:]))
     assert [list(cell) for cell in path] == PATHS[case]["path"]
+
+
+def all_paths(size: int) -> Iterator[list[tuple[int, int]]]:
+    """Every walk from (i, 0) to i = 0, by the order of its moves."""
+    for start in range(1, size):
+        for downs in combinations(range(start + size - 1), start):
+            path, i, j = [(start, 0)], start, 0
+            for move in range(max(downs) + 1):
+                i, j = (i - 1, j) if move in downs else (i, j + 1)
+                path.append((i, j))
+            if j < size:
+                yield path
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_exact_search(seed: int) -> None:
+    """Against all walks over a small table: none is nearer, and of the near ones none is steadier."""
+    matrix = 100 * np.random.default_rng(seed).random((5, 5))
+    paths = [path for path in all_paths(5) if len(set(path)) == len(path)]
+    for target in (20.0, 50.0, 99.0):
+
+        def distance(path: list[tuple[int, int]], target: float = target) -> float:
+            return abs(float(np.mean([matrix[entry] for entry in path])) - target)
+
+        def squares(path: list[tuple[int, int]], target: float = target) -> float:
+            return sum((matrix[entry] - target) ** 2 for entry in path)
+
+        path = find_path(matrix, target, "exact")
+        assert path in paths
+        nearest = min(map(distance, paths))
+        # Of far targets it takes the smallest sum of deviations, which favours short walks.
+        assert distance(path) <= max(nearest, distance(find_path(matrix, target)), 0.2)
+        if nearest < 0.05:
+            near = [p for p in paths if abs(distance(p) * len(p)) <= 0.4]
+            assert squares(path) <= 1.01 * min(map(squares, near))
+
+
+@pytest.mark.parametrize("target", [0.0, 20.0, 40.0])
+def test_exact_paths_hold_their_difficulty(target: float) -> None:
+    """Within .2 points, or as near as the published search comes."""
+    for matrix in MATRICES:
+        published, exact = (find_path(matrix, target, search) for search in ("published", "exact"))
+        means = [np.mean([matrix[entry] for entry in path]) for path in (published, exact)]
+        assert abs(means[1] - target) <= max(0.2, abs(means[0] - target))
 
 
 def walks(stream: CCC) -> Iterator[list[int]]:

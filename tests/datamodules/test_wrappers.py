@@ -139,6 +139,35 @@ def test_correlation_grows_as_delta_falls() -> None:
     assert alike[3] == pytest.approx(1 - 9 / 479)
 
 
+@pytest.mark.parametrize(
+    ("classes", "images", "delta", "slots", "official"),
+    [
+        (10, 1000, 0.1, 10, 1.28),  # NOTE a714a2a and ROID 8b2ed63; RoTTA 67e34c9 has 1.33
+        (100, 100, 0.1, 100, 14.85),  # ROID; RoTTA, whose slots differ in size, has 16.36
+        (1000, 75, 0.01, 1000, 20.44),  # ROID, its setting of ImageNet-C
+    ],
+)
+def test_as_many_classes_in_a_batch_as_in_the_official_orders(
+    classes: int, images: int, delta: float, slots: int, official: float
+) -> None:
+    """Means over batches of 64 of orders that the official code made, with seeds 0 to 2."""
+    labels = torch.arange(classes * images) % classes
+    order = correlated_order(labels.numpy(), delta, 1, slots)
+    batches = labels[order].split(64)[:-1]
+    found = sum(batch.unique().numel() for batch in batches) / len(batches)
+    assert found == pytest.approx(official, rel=0.04)
+
+
+def test_labels_that_are_hardly_correlated_are_said() -> None:
+    """A batch has nearly as many classes as without an order, since a segment has too few images of each."""
+    weak = CorrelatedLabels(inner(480, ("fog",)), delta=10)
+    with pytest.warns(UserWarning, match="10 classes in a batch of 64.* fewer slots"):
+        weak.setup("test")
+    found, independent = weak.classes_in_a_batch
+    assert independent / 2 < found <= 10
+    assert weak.identity["wrappers"][0]["classes_in_a_batch"] == (found, independent)
+
+
 def test_corruptions_stay_where_they_were() -> None:
     """With a window over several segments of a walk: labels move, corruptions do not."""
     ours, theirs = WRAPPERS["correlated over segments"](), walk()
@@ -258,10 +287,13 @@ def instantiated(config: dict[str, Any]) -> Any:
 def test_a_run_on_one(tmp_path: Path) -> None:
     """In a Trainer; the record's provenance names the order."""
     record = RunRecord(tmp_path / "run")
-    data = CorrelatedLabels(inner(), batch_size=60)
+    data = CorrelatedLabels(inner(), delta=0, batch_size=60)
     plain_trainer(callbacks=[record]).test(BNAdapt("digits"), datamodule=data, verbose=False)
     rows = (tmp_path / "run" / "record.jsonl").read_text().splitlines()
     assert len(rows) == 4
     provenance = json.loads((tmp_path / "run" / "provenance.json").read_text())
     (wrapper,) = provenance["wrappers"]
-    assert wrapper == {"wrapper": "CorrelatedLabels", "seed": 43, "delta": 0.1, "window": None}
+    found, independent = wrapper.pop("classes_in_a_batch")
+    assert found < 7 < 9 < independent < 10
+    settings = {"seed": 43, "delta": 0, "window": None, "slots": None}
+    assert wrapper == {"wrapper": "CorrelatedLabels", **settings}
