@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from lightning.pytorch.utilities import rank_zero_warn
+from scipy.stats import hypergeom
 from torch import Tensor
 
 from .. import HoldfastError, in_range
@@ -81,7 +82,7 @@ class CorrelatedLabels(StreamWrapper):
 
     @cached_property
     def classes_in_a_batch(self) -> tuple[float, float]:
-        """The mean number of classes in a batch of 64: as ordered, and if labels were independent.
+        """The mean number of classes in a batch of 64: as ordered, and in random order.
 
         Measured on the stream's first 25,600 images, or on its first window if that is longer.
         """
@@ -89,10 +90,10 @@ class CorrelatedLabels(StreamWrapper):
         count = count if self.images is None else min(count, self.images)
         labels = self.known_labels(self.positions(torch.arange(count)))
         batches = [part.unique().numel() for part in labels.split(BATCH) if len(part) == BATCH]
-        shares = labels.bincount() / count
-        independent = float((1 - (1 - shares) ** BATCH).sum())
-        found = sum(batches) / len(batches) if batches else float(labels.unique().numel())
-        return round(found, 2), round(independent, 2)
+        size, members = min(BATCH, count), labels.unique(return_counts=True)[1].numpy()
+        independent = len(members) - hypergeom.pmf(0, count, members, size).sum()
+        found = sum(batches) / len(batches) if batches else float(len(members))
+        return round(found, 2), round(float(independent), 2)
 
     def positions(self, index: Tensor) -> Tensor:
         if self.window is None:

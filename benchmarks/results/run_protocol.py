@@ -56,12 +56,14 @@ def order_of(facts: Mapping[str, Any]) -> str:
         delta = wrapper.get("delta")
         match wrapper["wrapper"]:
             case "CorrelatedLabels":
-                labels = f"labels correlated (delta {delta:g})" if delta else "labels sorted"
+                terms = [f"delta {delta:g}"] if delta else []
                 if "classes_in_a_batch" in wrapper:
                     found, independent = wrapper["classes_in_a_batch"]
-                    labels += (
-                        f", {found:.0f} classes in a batch of 64 (independent: {independent:.0f})"
+                    terms.append(
+                        f"{found:.0f} classes in a batch of 64, {independent:.0f} at random"
                     )
+                labels = "labels correlated" if delta else "labels sorted"
+                labels += f" ({'; '.join(terms)})" if terms else ""
                 order.append(labels)
             case "ClassImbalance":
                 labels = f"classes imbalanced {wrapper['ratio']:g} to 1"

@@ -51,11 +51,12 @@ STREAMS = {  # each with the protocol that its provenance is to give
     "stretches": (stretches, "i.i.d. labels, 64 images of each corruption"),
     "correlated": (
         lambda: CorrelatedLabels(ccc(), window=640),
-        "labels correlated (delta 0.1)",
+        "labels correlated (delta 0.1; 62 classes in a batch of 64, 60 at random)",
     ),
     "sorted, mixed": (
         lambda: CorrelatedLabels(MixedDomains(stretches()), delta=0),
-        "corruptions mixed, labels sorted, 64 images of each corruption",
+        "corruptions mixed, labels sorted (29 classes in a batch of 64, 60 at random), "
+        "64 images of each corruption",
     ),
     "recurring": (
         lambda: Recurring(ccc(), visits=4),
