@@ -59,12 +59,20 @@ def as_batch(found: Any, first: int, segment: int) -> Batch:
 
 
 def class_numbers(labels: Any, count: int, content: str) -> Tensor:
-    """Labels as int64 [B] or [B,K]; raises HoldfastError unless they are class numbers for all images."""
+    """Labels as int64 [B]; raises HoldfastError unless they are class numbers, one for each image."""
     try:
         labels = torch.as_tensor(labels)
     except (TypeError, ValueError, RuntimeError):  # e.g. words
         labels = torch.empty(0)
-    if labels.is_floating_point() or labels.ndim not in (1, 2) or len(labels) != count:
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim == 2 and len(labels) == count:
+        raise HoldfastError(
+            f"a batch is {content}: pass class numbers int64 [B] as labels. Of one-hot labels, they are "
+            "labels.argmax(1); images with several correct classes need a source that says so "
+            "(holdfast.datamodules.ImageSet)."
+        )
+    if labels.is_floating_point() or labels.ndim != 1 or len(labels) != count:
         raise HoldfastError(
             f"a batch is {content}, whose labels are not class numbers (int64 [B], one for each image): "
             f"{WANTED}."

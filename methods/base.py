@@ -28,8 +28,10 @@ from .backbones.load import with_logits
 from .backbones.structure import stage_ends, top_norms
 from .checks import (
     check_batch,
+    check_highest,
     check_images,
     check_labels,
+    check_logits,
     check_loss,
     check_precision,
     check_trainer,
@@ -123,6 +125,8 @@ class TTAMethod(Resettable):
         self.chosen: dict[str, Any] = {}
         # Images of this run, for data without positions.
         self._seen = 0
+        # Whether a Trainer has ended a test of this method; whether the backbone's outputs were checked.
+        self._tested = self._checked = False
         self._hooks: list[RemovableHandle] = []
         self.batch_accuracy, self.image_accuracy = WeightedMean(), WeightedMean()
         self.metrics = MetricCollection(metrics or {}).clone()  # type: ignore[arg-type]
@@ -281,7 +285,10 @@ class TTAMethod(Resettable):
             for name, value in self.trace.items()
             if isinstance(value, Tensor) and value.device == total.device and value.numel() == 1
         }
-        answer, *values = on_host(total, *scalars.values())
+        answer, highest, *values = on_host(total, images.amax(), *scalars.values())
+        if 10 < highest < math.inf and not self.divides:
+            self.state = self._before.undo()
+            check_highest(float(highest))
         self.trace |= {name: value.item() for name, value in zip(scalars, values, strict=True)}
         return math.isfinite(float(answer))
 
@@ -388,7 +395,11 @@ class TTAMethod(Resettable):
             return self.logits(network, images.repeat(2, 1, 1, 1))[:1]
         if self.divides:
             return divided(lambda part: full_precision(network(part)), images)
-        return full_precision(network(images))
+        logits = full_precision(network(images))
+        if network is self.backbone and not self._checked:
+            self._checked = True
+            check_logits(logits)
+        return logits
 
     def together(
         self, network: Callable[[Tensor], Sequence[Tensor]], images: Tensor
@@ -521,6 +532,11 @@ class TTAMethod(Resettable):
         self.divides = False
 
     def on_test_start(self) -> None:
+        if self._tested and self.step_count:
+            rank_zero_warn(
+                f"{type(self).__name__} goes on from where its last test ended, after {self.step_count} "
+                "steps. To begin with the source model, call its reset() before."
+            )
         if self._unfitted:  # else resumed, or fitted by hand
             self.fit(first_batches(self.trainer, self.source_data, self.source_images))
 
@@ -557,10 +573,16 @@ class TTAMethod(Resettable):
         return outputs
 
     def on_test_epoch_end(self) -> None:
-        if self.image_accuracy.weight:  # else no label was known
-            self.log("accuracy", self.batch_accuracy)
-            self.log("accuracy_per_image", self.image_accuracy)
-            self.log_dict(self.metrics)
+        self._tested = True
+        if not self.image_accuracy.weight:
+            rank_zero_warn(
+                "No image has a known label, so that there is no accuracy. Estimates of it need none: "
+                "pass an estimator, such as AETTA(), to the Trainer's callbacks."
+            )
+            return
+        self.log("accuracy", self.batch_accuracy)
+        self.log("accuracy_per_image", self.image_accuracy)
+        self.log_dict(self.metrics)
 
 
 class WeightedMean(MeanMetric):

@@ -23,7 +23,9 @@ def check_batch(batch: Any) -> None:
 
 
 def check_images(images: Any, network: nn.Module, wanted: torch.dtype | None, first: bool) -> None:
-    """Refuse what is no batch [B,3,H,W] of the wanted type, and a first one with values far from [0,1].
+    """Refuse what is no batch [B,3,H,W] of the wanted type, or has values far from [0,1].
+
+    The values of a batch on an accelerator, but for the first, are left to `check_highest`.
 
     Raises HoldfastError, which says what to pass instead.
     """
@@ -42,13 +44,12 @@ def check_images(images: Any, network: nn.Module, wanted: torch.dtype | None, fi
         raise HoldfastError(
             f"The images are {images.dtype} and the model is {wanted}. Pass images.to({wanted}){scale}."
         )
-    if not first:  # an accelerator would have to be waited for
+    if not first:
+        if images.device.type == "cpu":
+            check_highest(images.amax().item())
         return
     lowest, highest = torch.stack(images.nan_to_num(0, 0, 0).aminmax()).tolist()
-    if highest > 10:
-        raise HoldfastError(
-            f"The images have values up to {highest:.3g}. Pass images in [0,1]: divide bytes by 255."
-        )
+    check_highest(highest)
     if lowest < -0.1:  # interpolation may leave it slightly below 0
         found = f"The images have values down to {lowest:.3g}"
         if normalisation(network) is not None:
@@ -59,6 +60,23 @@ def check_images(images: Any, network: nn.Module, wanted: torch.dtype | None, fi
         rank_zero_warn(
             f"{found}, but methods expect [0,1]. Let the network subtract the mean and divide by the "
             "standard deviation: normalised(net, mean, std)."
+        )
+
+
+def check_highest(highest: float) -> None:
+    """Raise HoldfastError if this largest value of a batch is that of bytes."""
+    if 10 < highest < float("inf"):
+        raise HoldfastError(
+            f"The images have values up to {highest:.3g}. Pass images in [0,1]: divide bytes by 255."
+        )
+
+
+def check_logits(logits: Tensor) -> None:
+    """Raise HoldfastError if a network's outputs [B,C] are probabilities."""
+    if logits.shape[1] > 1 and (logits >= 0).all() and ((logits.sum(1) - 1).abs() < 1e-3).all():
+        raise HoldfastError(
+            "The backbone returns probabilities: its outputs are positive and add up to 1. Pass it without "
+            "its last Softmax, so that it returns logits."
         )
 
 

@@ -35,7 +35,8 @@ class RMT(TeacherMethod):
         teacher_rate: how far the teacher follows in each step.
         temperature: temperature of the contrastive loss.
         projection: width of the projector.
-        warm_up: number of source images for the warm-up, one batch a step; 0: none.
+        warm_up: number of source images for the warm-up, one batch a step; 0: none. After the last of the
+            source images it starts over with those that are kept for the replay.
         replay: number of source images to keep, the first ones.
         source_images: number of source images, in whole batches, which the prototypes come from.
         source_data: these, with labels (its test loader); None: the first ones of the stream, with the
@@ -95,6 +96,11 @@ class RMT(TeacherMethod):
                 step += 1
                 drawn += len(images)
                 self.warm(images, step / steps)
+        while step < steps:
+            images, _ = parts[step % len(parts)]
+            step += 1
+            drawn += len(images)
+            self.warm(images, step / steps)
         pairs = (torch.cat(rows)[: self.replay] for rows in zip(*parts, strict=True))
         assert self.optimizer is not None
         return {

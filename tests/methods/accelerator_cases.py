@@ -16,6 +16,7 @@ from table import TABLE, quiet
 from torch import Tensor
 from watchers import ESTIMATORS, RESETS, ruined
 
+from holdfast import HoldfastError
 from holdfast.callbacks import (
     ASR,
     DisagreementReset,
@@ -86,6 +87,16 @@ def test_waits_and_results_of_a_step(name: str, dtype: torch.dtype, accelerator:
         assert torch.equal(logits.cpu(), expected) or name.startswith(WITH_VIEWS)
     assert max(counts[1:]) <= LIMITS[name], waits
     assert counts[0] <= LIMITS[name] + 3, "the range of the first images, EATA's Fisher"
+
+
+def test_bytes_are_refused_in_a_later_batch(accelerator: Any) -> None:
+    """Though the host does not wait for the largest value: it comes with the check for finite numbers."""
+    method = TABLE["Tent"].make(tiny_net()).to(accelerator)
+    first, second = image_batches(2, size=6)
+    method.adapt(first.to(accelerator))
+    with pytest.raises(HoldfastError, match="divide bytes by 255"):
+        method.adapt((255 * second).to(accelerator))
+    assert method.step_count == 1
 
 
 @pytest.mark.parametrize("name", METHODS[::2])

@@ -12,7 +12,7 @@ import yaml
 from conftest import TensorStream, plain_trainer, tiny_net
 from lightning.pytorch import LightningDataModule
 from lightning.pytorch.loggers import CSVLogger
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import SGD, AdamW
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 from torchmetrics import MetricCollection
@@ -29,6 +29,7 @@ from holdfast.callbacks import (
     SegmentReset,
     SoftmaxScore,
     StreamCheckpoint,
+    Watch,
 )
 from holdfast.datamodules import Clean, Corrupted, Digits
 from holdfast.methods import EATA, CoTTA, RDumb, RoTTA, Source, Tent, TTAMethod
@@ -92,7 +93,11 @@ WRONG: dict[str, tuple[Callable[[Tensor, Tensor], Any], str]] = {
     "other keys": (lambda x, y: {"pictures": x, "label": y}, "keys 'pictures', 'label'"),
     "words": (lambda x, y: (x, f"class {y}"), "not class numbers"),
     "two views": (lambda x, y: (x, x + 1), r"float32 \[8, 3, 8, 8\], float32 .* not class numbers"),
-    "one-hot": (lambda x, y: (x, torch.eye(5)[y]), r"float32 \[8, 5\]"),
+    "one-hot": (lambda x, y: (x, torch.eye(5)[y]), r"float32 \[8, 5\].*labels.argmax\(1\)"),
+    "one-hot integers": (
+        lambda x, y: (x, torch.eye(5).long()[y]),
+        r"pass class numbers .*labels.argmax\(1\)",
+    ),
     "vectors": (lambda x, y: (x.flatten(), y), r"float32 \[8, 192\]"),
     "labels first": (lambda x, y: (y, x), r"int64 \[8\]"),
 }
@@ -106,9 +111,47 @@ def test_other_batches_are_refused(kind: str) -> None:
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("way", ["adapt", "Watch", "Trainer"])
+def test_bytes_are_refused_in_every_batch(way: str) -> None:
+    """As floats, in the second batch; nothing has changed then."""
+    method, wrong = Tent(tiny_net()), torch.cat([X[:8], BYTES[8:].float()])
+    watch = Watch(method, [SoftmaxScore()])
+    method.adapt(X[:8])
+    before = {name: value.clone() for name, value in method.backbone.state_dict().items()}
+    if way == "Trainer":
+        method.reset()
+    ways: dict[str, Callable[[], Any]] = {
+        "adapt": lambda: method.adapt(wrong[8:16]),
+        "Watch": lambda: watch.step(wrong[8:16]),
+        "Trainer": lambda: plain_trainer().test(method, loader(images=wrong), verbose=False),
+    }
+    with pytest.raises(HoldfastError, match=r"values up to 255\..* divide bytes by 255"):
+        ways[way]()
+    assert method.step_count == 1 + (way == "Trainer")
+    assert watch.estimators[0].latest is None
+    for name, value in method.backbone.state_dict().items():
+        assert torch.equal(value, before[name])
+
+
+def test_a_network_that_returns_probabilities_is_refused() -> None:
+    net = nn.Sequential(tiny_net(), nn.Softmax(1))
+    for make in (Source, Tent, CoTTA):
+        with pytest.raises(HoldfastError, match="without its last Softmax"):
+            plain_trainer().test(make(net), loader(), verbose=False)
+
+
+def test_a_second_test_says_that_it_goes_on() -> None:
+    method = Tent(tiny_net())
+    plain_trainer().test(method, loader(), verbose=False)
+    with pytest.warns(UserWarning, match=r"Tent goes on .* after 3 steps.* reset\(\)"):
+        plain_trainer().test(method, loader(), verbose=False)
+    assert method.step_count == 6
+
+
 def test_without_labels_nothing_is_scored(tmp_path: Path) -> None:
     trainer = plain_trainer(callbacks=[RunRecord(tmp_path)])
-    assert trainer.test(Tent(tiny_net()), DataLoader(X, batch_size=8), verbose=False) == [{}]
+    with pytest.warns(UserWarning, match="No image has a known label"):
+        assert trainer.test(Tent(tiny_net()), DataLoader(X, batch_size=8), verbose=False) == [{}]
     rows = [json.loads(line) for line in (tmp_path / ROWS).read_text().splitlines()]
     assert [row["images"] for row in rows] == [8, 16, 24]
     assert "accuracy" not in rows[0]

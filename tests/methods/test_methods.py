@@ -29,6 +29,7 @@ from holdfast.methods import (
     FOA,
     MEMO,
     REM,
+    RMT,
     BNAdapt,
     CoTTA,
     RoTTA,
@@ -469,6 +470,20 @@ def test_augmix_views_differ_and_stay_in_range() -> None:
     apart = (views[:, None] - views[None]).abs().amax((2, 3, 4)) + torch.eye(40)
     assert apart.min() > 0.05
     assert (views - image).abs().amax((1, 2, 3)).min() > 0.05
+
+
+def test_rmts_warm_up_starts_over_with_the_source_images() -> None:
+    """Five steps over three batches are those over these and the first two again (official code)."""
+    net, images = tiny_net(), torch.rand(5, 4, 3, 8, 8)
+    images[3:] = images[:2]
+    pairs = [(part, torch.arange(4)) for part in images]
+    options = {"source_images": 20, "projection": 8, "warm_up": 20, "replay": 12}
+    short, long = (RMT(net, sgd, **options) for _ in range(2))
+    short.fit(pairs[:3])
+    long.fit(pairs)
+    assert short.learnt["drawn"] == long.learnt["drawn"] == 20
+    for one, other in zip(short.learnt["weights"], long.learnt["weights"], strict=True):
+        assert torch.equal(one, other)
 
 
 def test_memo_begins_each_image_at_the_source() -> None:
