@@ -13,10 +13,11 @@ import numpy as np
 import pandas as pd
 
 from ...drawing import describe, panels, saved
+from ..results.run_statistics import Difference
 from ..results.runs import Run, grouped
 from ..suites.cell import Cell
 from .accuracy_tables import by_rate
-from .claims import besides
+from .claims import Part, Parts, besides
 from .experiment import HERE, experiment
 from .picture import of_panels
 from .table import Rows, Table, tidy
@@ -25,6 +26,7 @@ CCC = ["CCC-Easy", "CCC-Medium", "CCC-Hard"]
 IID = "i.i.d."
 STEP_COSTS = HERE / "field" / "step_costs.json"  # times of a step, in steps of Source
 WORST, COLLAPSED, WHEN, COST = "worst seed", "collapsed, %", "collapse, images", "time × Source"
+CLASSES = "classes in a batch, % of those in random order"
 TRIGGERS = ["ASR", "ASR, start 0.12", "EntropyDrift", "KLDrift", "Disagreement", "AETTA"]
 BOTH = ["TENT", "EATA"]
 RESETS = [f"{method}, resets" for method in BOTH]
@@ -66,6 +68,8 @@ def all_methods(runs: Runs) -> pd.DataFrame:
     for key, same in grouped(runs, lambda run: (run.factor("labels"), run.label)).items():
         for run in same:
             rows.append((*key, f"CCC-{run.factor('difficulty')}", run.place, points(run)))
+            if (share := classes(run)) is not None:
+                rows.append((*key, CLASSES, run.place, share))
         seeds = grouped(same, lambda run: run.seed).values()
         # The lowest mean over the difficulties.
         rows.append((*key, WORST, "all", min(np.mean([*map(points, own)]) for own in seeds)))
@@ -83,11 +87,38 @@ def points(run: Run) -> float:
     return 100 * (run.accuracy or 0.0)
 
 
+def classes(run: Run) -> float | None:
+    """How many classes a batch of a stream of correlated labels has, in percent of a random order's."""
+    for wrapper in run.provenance.get("wrappers") or ():
+        if "classes_in_a_batch" in wrapper:
+            found, independent = wrapper["classes_in_a_batch"]
+            return 100 * found / independent
+    return None
+
+
+def half_of_the_classes(t: Table) -> Parts:
+    """The premise of a claim about correlated labels: a batch has at most half of the classes."""
+    shares = {
+        f"{panel}, {curve}: {run}": value
+        for panel, curve in t.cells
+        for x, values in t.cells[panel, curve].items()
+        for run, value in values.items()
+        if CLASSES in (panel, x)
+    }
+    highest = max(shares.values(), default=None)
+    found = None if highest is None else Difference(highest, highest, highest, len(shares))
+    yield Part("the largest number of classes in a batch, %", found, most=50)
+
+
+CORRELATED: dict[str, Any] = {
+    "premise": half_of_the_classes,
+    "unless": "the labels were hardly correlated, or nothing recorded how strongly",
+}
 OTHERS = ["Source", "BNAdapt", "RDumb", "ROID"]
 all_methods.says("petta-below-source").above("Source", "PeTTA", IID, "CCC-Medium")
 all_methods.says("lame-fails").above("Source", "LAME", IID, CCC)
-all_methods.says("lame-gains").above("LAME", "Source", "correlated", CCC)
-all_methods.says("lame-wins").above("LAME", OTHERS, "correlated", CCC)
+all_methods.says("lame-gains", **CORRELATED).above("LAME", "Source", "correlated", CCC)
+all_methods.says("lame-wins", **CORRELATED).above("LAME", OTHERS, "correlated", CCC)
 all_methods.says("frozen-teacher").above("I-CoTTA", "CoTTA", IID, CCC).above(
     "I-RoTTA", "RoTTA", IID, CCC
 )
@@ -102,6 +133,8 @@ def recovery(runs: Runs) -> pd.DataFrame:
         # The seed alone pairs the orders of labels, which have the same images.
         place = run.override, run.factor("labels"), f"seed {run.seed}"
         rows.append((run.method, *place, points(run)))
+        if (share := classes(run)) is not None:
+            rows.append((CLASSES, f"{run.method}, {run.override}", *place[1:], share))
         if run.override not in ("none", "oracle"):
             rows.append((f"{run.method}, resets", *place, 1000 * run.resets / len(run.rows)))
     return tidy(rows, unit="accuracy, %; resets per 1,000 batches", axis="labels")
@@ -115,6 +148,9 @@ soft = recovery.says("soft-above-hard")
 for trigger in DRIFTS:
     soft.above(f"{trigger} soft", trigger, BOTH, "independent")
 for cause, order in (("labels", "correlated"), ("imbalance", "imbalanced")):
-    claim = recovery.says(f"takes-{cause}-for-collapse", points=False)
+    premise = CORRELATED if order == "correlated" else {}
+    claim = recovery.says(f"takes-{cause}-for-collapse", points=False, **premise)
     claim.rises(TRIGGERS, RESETS, start="independent", to=order)
-recovery.says("recovery-under-correlation").above(TRIGGERS, "none", BOTH, "correlated")
+recovery.says("recovery-under-correlation", **CORRELATED).above(
+    TRIGGERS, "none", BOTH, "correlated"
+)
