@@ -27,7 +27,8 @@ class Resettable(LightningModule):
 
     def __init__(self) -> None:
         super().__init__()
-        self.seed = torch.initial_seed()
+        # Larger ones are PyTorch's own, another in each process: without a seed, runs are those of seed 0.
+        self.seed = seed if (seed := torch.initial_seed()) < 2**32 else 0
         self.step_count = self.steps_since_reset = self.reset_count = self.not_finite_in_a_row = 0
         self.learnt: dict[str, Any] = {}
         # What the last step reports, for the run's record.

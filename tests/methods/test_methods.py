@@ -472,6 +472,22 @@ def test_augmix_views_differ_and_stay_in_range() -> None:
     assert (views - image).abs().amax((1, 2, 3)).min() > 0.05
 
 
+def test_without_a_seed_runs_are_those_of_seed_0() -> None:
+    """What a method and its estimators draw, in each process; PyTorch seeds itself from entropy."""
+    drawn = []
+    for seed in (
+        torch.seed,
+        torch.seed,
+        partial(torch.manual_seed, 0),
+        partial(torch.manual_seed, 1),
+    ):
+        seed()
+        drawn.append(torch.rand(3, generator=Tent(tiny_net()).generator("AETTA")))
+    assert torch.equal(drawn[0], drawn[1])
+    assert torch.equal(drawn[0], drawn[2])
+    assert not torch.equal(drawn[0], drawn[3])
+
+
 def test_rmts_warm_up_starts_over_with_the_source_images() -> None:
     """Five steps over three batches are those over these and the first two again (official code)."""
     net, images = tiny_net(), torch.rand(5, 4, 3, 8, 8)
