@@ -105,6 +105,10 @@ def judged(records: Records, dataset: Dataset) -> pd.DataFrame:
     Raises:
         HoldfastError: if the records contain none of the samples.
     """
+    if not records:
+        raise HoldfastError(
+            "The run has no samples yet. Run its command again, which continues it."
+        )
     samples = {s.id: s for s in dataset.samples}
     rows = [judge(r, samples[r.sample]) for r in records.values() if r.sample in samples]
     if not rows:

@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+from difflib import get_close_matches
 from importlib import import_module
 
 from .. import HoldfastError
@@ -48,6 +49,8 @@ def main(argv: list[str] | None = None) -> int:
 
         print("holdfast", version("holdfast"))
         return 0
+    if argv and argv[0] not in COMMANDS and (near := get_close_matches(argv[0], COMMANDS, 1)):
+        parser.error(f"there is no command {argv[0]!r}. Did you mean holdfast {near[0]}?")
     name = parser.parse_args(argv[:1]).command
     # Set before torch starts its threads: spinning threads slow down small networks on shared cores.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

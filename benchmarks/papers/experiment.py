@@ -12,6 +12,7 @@ Its suites and the sentences of its claims stand in PAPER/experiments.json.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -195,8 +196,11 @@ def chosen(names: Sequence[str]) -> list[Experiment]:
     for name in names:
         several = [own for own in EXPERIMENTS.values() if name in (own.name, own.paper)]
         if not several:
-            raise HoldfastError(
-                f"'{name}' is not a table or figure. Choose from {', '.join(EXPERIMENTS)}."
+            near = [own for own in EXPERIMENTS if own.lower().endswith(f"/{name.lower()}")]
+            near = near or get_close_matches(name, EXPERIMENTS)
+            choices = (
+                f"Did you mean {' or '.join(near)}?" if near else "`holdfast paper` lists all."
             )
+            raise HoldfastError(f"'{name}' is not a table or figure. {choices}")
         found += several
     return found

@@ -4,6 +4,7 @@ import pytest
 from cite_samples import record, row, write
 from scipy import stats
 
+from holdfast import HoldfastError
 from holdfast.agents.data import load
 from holdfast.agents.records import Header, settings_of
 from holdfast.agents.score import compare, mcnemar, proportion, score, sign_flip
@@ -113,3 +114,8 @@ def test_flipping_signs_of_yes_and_no_answers_is_mcnemars_test():
         assert sign_flip([1.0] * a + [-1.0] * b + [0.0] * 9) == pytest.approx(mcnemar(a, b))
     many = [1.0] * 22 + [-1.0] * 9
     assert sign_flip(many) == pytest.approx(mcnemar(22, 9), abs=0.005)
+
+
+def test_a_run_without_samples_has_no_score(tmp_path):
+    with pytest.raises(HoldfastError, match=r"no samples yet.* again"):
+        scores_of([], tmp_path)

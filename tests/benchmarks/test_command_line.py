@@ -212,3 +212,22 @@ def test_help_of_every_method(name: str, capsys: pytest.CaptureFixture) -> None:
     text = capsys.readouterr().out
     assert "--model.backbone" in text
     assert len(text.splitlines()) < 120
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("reprot", "Did you mean holdfast report?"),
+        ("paper T2.1", "Did you mean rdumb/T2.1?"),
+        ("paper aeta/T1 --show", "Did you mean aetta/T1"),
+    ],
+)
+def test_the_nearest_name_is_suggested(
+    words: str, sentence: str, capsys: pytest.CaptureFixture
+) -> None:
+    try:
+        status = main(words.split())
+    except SystemExit as end:
+        status = int(end.code or 0)
+    assert status == 2
+    assert sentence in capsys.readouterr().err
