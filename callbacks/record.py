@@ -1,4 +1,4 @@
-"""The run's record: one row per batch on disk, and the same as curves in the Trainer's loggers."""
+"""The run's record: one row per batch on disk, beside the curves in the Trainer's loggers."""
 
 import json
 import math
@@ -8,24 +8,21 @@ from collections.abc import Iterable
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import numpy as np
 from lightning.fabric.loggers import Logger, TensorBoardLogger
-from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch import LightningModule, Trainer
 
 from .. import HoldfastError
 from ..files import read_json, whole_file, write_json
 from ..run_folder import CELL, PROVENANCE, ROWS, SUMMARY, images_used, read_rows, remove_run
-from .estimator import AccuracyEstimator
-from .later import Later
-from .observer import Observer
-from .protocols import callbacks_of, method_of, stream_of
+from .curves import Curves
+from .protocols import callbacks_of, method_of
 from .provenance import now_on, provenance
 
 
-class RunRecord(Callback):
+class RunRecord(Curves):
     """Appends a row per batch to FOLDER/record.jsonl; writes provenance.json before, summary.json after.
 
     A row has: step, images (seen so far, this batch included), segment and corruptions (of the batch's
@@ -51,15 +48,12 @@ class RunRecord(Callback):
     """
 
     def __init__(self, folder: str | Path, every: int = 25, overwrite: bool = False) -> None:
-        self.folder, self.every, self.overwrite = Path(folder), every, overwrite
-        self.images = self.resets = 0
+        super().__init__(every)
+        self.folder, self.overwrite = Path(folder), overwrite
         self.seconds = self.waited = 0.0
-        self.window: list[dict[str, float]] = []  # values since the last point of the curves
         self.bytes: int | None = None  # of the rows that the checkpoint knows
         self._chosen: dict[str, Any] = {}  # by the method, for arguments that are None
-        self._later = Later()
         self._file: FileIO | None = None
-        self._loggers: list[Logger] = []
 
     # ---- begin, or continue ---------------------------------------------------------------------
 
@@ -89,8 +83,7 @@ class RunRecord(Callback):
         varied = {"factors": read_json(self.folder / CELL).get("factors", {})}
         write_json(self.folder / PROVENANCE, provenance(trainer, module) | varied)
         self._file = (self.folder / ROWS).open("xb", buffering=0)
-        if batches_ahead(trainer) < 2 * self.every:
-            self.every = 1
+        self.divide(trainer)
 
     def _go_on(self, size: int, trainer: Trainer, module: LightningModule) -> None:
         """Drop all rows after the first `size` bytes, and note where the run continues."""
@@ -120,63 +113,23 @@ class RunRecord(Callback):
         if method.chosen != self._chosen:
             self._chosen, path = dict(method.chosen), self.folder / PROVENANCE
             write_json(path, read_json(path) | {"chosen": self._chosen})
-        self.images += len(batch.labels)
-        watching = [c for c in callbacks_of(trainer) if isinstance(c, Observer)]
-        estimators = [c for c in watching if isinstance(c, AccuracyEstimator) and c.of_batches]
-        values = {
-            "segment": batch.segment[0],
-            "accuracy": outputs["accuracy"],
-            **method.trace,
-            **{name: value for c in watching for name, value in c.columns().items()},
-            "reset": float(method.reset_count - self.resets),
-        }
-        self.resets = method.reset_count
-        row = {
-            "step": method.step_count - 1,
-            "images": self.images,
+        times = {
             "seconds": round(time.perf_counter() - self._start, 3),
             "waited": round(self.waited, 3),
         }
-        estimates = {c.name: c.latest for c in estimators if c.latest is not None}
-        if self._later.add(values, (row, estimates, stream_of(trainer))):
-            self._write_waiting()
+        self.note(trainer, pl_module, outputs, batch, times)
         self._ended = time.perf_counter()
 
-    def _write_waiting(self) -> None:
-        """Write the rows of steps whose numbers were still on the accelerator."""
+    def write(self, row: dict[str, Any]) -> None:
         assert self._file is not None
-        for values, (row, estimates, stream) in self._later.read():
-            number, truth = int(values.pop("segment")), values["accuracy"]
-            if math.isnan(truth):
-                del values["accuracy"]
-            else:
-                values |= {f"{name}_error": abs(own - truth) for name, own in estimates.items()}
-            corruptions = None if stream is None else list(stream.segment(number).corruptions)
-            row |= {"segment": number, "corruptions": corruptions, **values}
-            self._file.write(json.dumps(finite(row), allow_nan=False).encode() + b"\n")
-            self.window.append({k: value for k, value in values.items() if math.isfinite(value)})
-            if len(self.window) >= self.every:
-                self._draw(row["images"])
-
-    def _draw(self, images: int) -> None:
-        """One point of each curve: the mean of its values since the last point."""
-        names = {name: None for values in self.window for name in values}
-        means = {
-            f"stream/{name}": fmean(values[name] for values in self.window if name in values)
-            for name in names
-        }
-        for logger in self._loggers:
-            logger.log_metrics(means, step=images)
-        self.window = []
+        self._file.write(json.dumps(finite(row), allow_nan=False).encode() + b"\n")
 
     # ---- end, and checkpoints -------------------------------------------------------------------
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self._file is None:
             return
-        self._write_waiting()
-        if self.window:
-            self._draw(self.images)
+        super().on_test_end(trainer, pl_module)
         # The summary must not be ahead of the rows on disk.
         self._secure()
         results = {name: float(value) for name, value in trainer.callback_metrics.items()}
@@ -188,7 +141,7 @@ class RunRecord(Callback):
     def _secure(self) -> None:
         """Write waiting rows, and flush rows and curves to disk."""
         assert self._file is not None
-        self._write_waiting()
+        self.read()
         for logger in self._loggers:
             logger.save()
         os.fsync(self._file.fileno())
@@ -203,7 +156,7 @@ class RunRecord(Callback):
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         if self._file is not None:
             with suppress(RuntimeError):  # a failed accelerator cannot be read
-                self._write_waiting()
+                self.read()
         self.teardown(trainer, pl_module, "test")
 
     def on_save_checkpoint(
@@ -213,15 +166,12 @@ class RunRecord(Callback):
             return
         # The checkpoint must not be ahead of the rows on disk.
         self._secure()
-        names = ("images", "resets", "every", "waited", "window")
-        checkpoint["callbacks"][self.state_key] = {
-            **{name: getattr(self, name) for name in names},
+        super().on_save_checkpoint(trainer, pl_module, checkpoint)
+        checkpoint["callbacks"][self.state_key] |= {
+            "waited": self.waited,
             "bytes": self._file.tell(),
             "seconds": time.perf_counter() - self._start,
         }
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        vars(self).update(state_dict)
 
 
 def events_in(folder: Path, loggers: Iterable[Logger], purge: int | None) -> list[Logger]:
@@ -236,14 +186,6 @@ def finite(values: dict[str, Any]) -> dict[str, Any]:
     """The values, with None for numbers that JSON cannot represent."""
     strange = {k for k, v in values.items() if isinstance(v, float) and not math.isfinite(v)}
     return {key: None if key in strange else value for key, value in values.items()}
-
-
-def batches_ahead(trainer: Trainer) -> float:
-    """The number of batches of the run; infinity if unknown."""
-    known, stream = sum(trainer.num_test_batches), stream_of(trainer)
-    if stream is None or stream.images is None:
-        return known
-    return min(known, math.ceil((stream.images - stream.start) / stream.batch_size))
 
 
 def save_arrays(trainer: Trainer, name: str, **arrays: Any) -> None:

@@ -18,6 +18,7 @@ from torchmetrics import MeanMetric, Metric, MetricCollection
 
 from .. import HoldfastError, in_range
 from ..batch import Batch, as_batch
+from ..callbacks.curves import Curves, curves_for
 from ..callbacks.features import features
 from ..callbacks.functional.scores import finite_images, scored
 from ..callbacks.later import on_host
@@ -525,6 +526,10 @@ class TTAMethod(Resettable):
         if self.divides:
             self.seed = self.trainer.strategy.broadcast(self.seed)
             self._hooks = [p.register_hook(averaged) for p, _ in self.parameters_with_source()]
+
+    def configure_callbacks(self) -> list[Curves]:  # type: ignore[override]
+        """Curves for a Trainer with a logger; a `RunRecord` draws them itself."""
+        return curves_for(self.trainer) if self.trainer.testing else []
 
     def teardown(self, stage: str) -> None:
         for hook in self._hooks:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 import yaml
@@ -18,10 +19,10 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from holdfast import HoldfastError, methods
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.test import run
-from holdfast.callbacks import RunRecord
+from holdfast.callbacks import PeriodicReset, RunRecord, SoftmaxScore
 from holdfast.datamodules import Clean, Corrupted, Digits
 from holdfast.files import read_json
-from holdfast.methods import Source
+from holdfast.methods import Source, Tent
 from holdfast.run_folder import read_rows
 
 
@@ -107,6 +108,23 @@ def test_a_record_brings_its_curves(
     data = Clean(Digits(), images=3 * BATCH, batch_size=BATCH, num_workers=0)
     trainer.test(Source("digits"), datamodule=data, verbose=False)
     assert [point.step for point in accuracy_curve(folder)] == [BATCH, 2 * BATCH, 3 * BATCH]
+
+
+def test_a_logger_alone_shows_curves(tmp_path: Path) -> None:
+    """Without a record, of each step: accuracy, loss, resets and estimates against the images seen."""
+    loggers = [TensorBoardLogger(tmp_path / "tb", name=""), CSVLogger(tmp_path / "csv", name="")]
+    watch = [SoftmaxScore(), PeriodicReset(every=2)]
+    trainer = plain_trainer(logger=loggers, callbacks=watch)
+    data = Clean(Digits(), images=4 * BATCH, batch_size=BATCH, num_workers=0)
+    trainer.test(Tent("digits"), datamodule=data, verbose=False)
+    points = accuracy_curve(tmp_path / "tb")
+    assert [point.step for point in points] == [n * BATCH for n in (1, 2, 3, 4)]
+    (file,) = (tmp_path / "csv").rglob("metrics.csv")
+    rows = pd.read_csv(file).set_index("step").filter(like="stream/").dropna(how="all")
+    assert list(rows.index) == [point.step for point in points]
+    assert list(rows["stream/reset"]) == [0, 0, 1, 0]
+    assert list(rows["stream/accuracy"]) == pytest.approx([point.value for point in points])
+    assert rows[["stream/loss", "stream/SoftmaxScore"]].notna().all(axis=None)
 
 
 @pytest.mark.parametrize(

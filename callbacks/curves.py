@@ -1,0 +1,135 @@
+"""Curves of a run in the Trainer's loggers: means over some batches against the images seen."""
+
+import math
+from collections.abc import Iterable
+from statistics import fmean
+from typing import Any
+
+from lightning.fabric.loggers import Logger
+from lightning.pytorch import Callback, LightningModule, Trainer
+
+from .estimator import AccuracyEstimator
+from .later import Later
+from .observer import Observer
+from .protocols import callbacks_of, method_of, stream_of
+
+
+class Curves(Callback):
+    """Logs what a step gives to each of the Trainer's loggers, as `stream/NAME` against the images seen.
+
+    Names are accuracy (if labels are known), whatever the method traces (loss, selected, ...), reset,
+    estimates by name, their absolute errors, and the other columns of those that watch. Every method
+    brings one to a Trainer with a logger and without a `RunRecord`, which is one itself.
+
+    Args:
+        every: batches for each point of a curve, their mean; a run too short for two points has one point
+            per batch.
+    """
+
+    def __init__(self, every: int = 25) -> None:
+        self.every = every
+        self.images = self.resets = 0
+        self.window: list[dict[str, float]] = []  # values since the last point of the curves
+        self._later = Later()
+        self._loggers: list[Logger] = []
+
+    def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if trainer.is_global_zero:
+            self._loggers = [*trainer.loggers]
+            self.resets = method_of(pl_module).reset_count
+            self.divide(trainer)
+
+    def divide(self, trainer: Trainer) -> None:
+        """Draw each batch of a short run."""
+        if batches_ahead(trainer) < 2 * self.every:
+            self.every = 1
+
+    def on_test_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
+    ) -> None:
+        if self._loggers:
+            self.note(trainer, pl_module, outputs, batch, {})
+
+    def note(
+        self,
+        trainer: Trainer,
+        module: LightningModule,
+        outputs: Any,
+        batch: Any,
+        row: dict[str, Any],
+    ) -> None:
+        """Keep a step's values, which complete its `row`, until they are read."""
+        method = method_of(module)
+        self.images += len(batch.labels)
+        watching = [c for c in callbacks_of(trainer) if isinstance(c, Observer)]
+        estimators = [c for c in watching if isinstance(c, AccuracyEstimator) and c.of_batches]
+        values = {
+            "segment": batch.segment[0],
+            "accuracy": outputs["accuracy"],
+            **method.trace,
+            **{name: value for c in watching for name, value in c.columns().items()},
+            "reset": float(method.reset_count - self.resets),
+        }
+        self.resets = method.reset_count
+        row = {"step": method.step_count - 1, "images": self.images, **row}
+        estimates = {c.name: c.latest for c in estimators if c.latest is not None}
+        if self._later.add(values, (row, estimates, stream_of(trainer))):
+            self.read()
+
+    def read(self) -> None:
+        """Write and draw the steps whose numbers were still on the accelerator."""
+        for values, (row, estimates, stream) in self._later.read():
+            number, truth = int(values.pop("segment")), values["accuracy"]
+            if math.isnan(truth):
+                del values["accuracy"]
+            else:
+                values |= {f"{name}_error": abs(own - truth) for name, own in estimates.items()}
+            corruptions = None if stream is None else list(stream.segment(number).corruptions)
+            self.write(row | {"segment": number, "corruptions": corruptions, **values})
+            self.window.append({k: value for k, value in values.items() if math.isfinite(value)})
+            if len(self.window) >= self.every:
+                self.draw(row["images"])
+
+    def write(self, row: dict[str, Any]) -> None:
+        """Keep the row of a step."""
+
+    def draw(self, images: int) -> None:
+        """One point of each curve: the mean of its values since the last point."""
+        names = {name: None for values in self.window for name in values}
+        means = {
+            f"stream/{name}": fmean(values[name] for values in self.window if name in values)
+            for name in names
+        }
+        for logger in self._loggers:
+            logger.log_metrics(means, step=images)
+        self.window = []
+
+    def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self.read()
+        if self.window:
+            self.draw(self.images)
+
+    def on_save_checkpoint(
+        self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        self.read()
+        names = ("images", "resets", "every", "window")
+        checkpoint["callbacks"][self.state_key] = {name: getattr(self, name) for name in names}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        vars(self).update(state_dict)
+
+
+def batches_ahead(trainer: Trainer) -> float:
+    """The number of batches of the run; infinity if unknown."""
+    known, stream = sum(trainer.num_test_batches), stream_of(trainer)
+    if stream is None or stream.images is None:
+        return known
+    return min(known, math.ceil((stream.images - stream.start) / stream.batch_size))
+
+
+def curves_for(trainer: Trainer) -> list[Curves]:
+    """What draws the curves of a Trainer that has a logger and nothing that draws them."""
+    others: Iterable[Any] = callbacks_of(trainer)
+    drawn = any(isinstance(c, Curves) and type(c) is not Curves for c in others)
+    return [Curves()] if trainer.loggers and not drawn else []
