@@ -10,10 +10,10 @@ from .domain_order import MixedDomains, Recurring
 from .label_shift import ClassImbalance, CorrelatedLabels
 from .omitting import Omitting
 from .sets import ImageSet
+from .sources import ImageSource
 from .sources.arrays import CIFAR, Digits
 from .sources.folder import DatasetSource, ImageFolder, ImageNet
 from .sources.glyphs import Glyphs
-from .sources.image_source import ImageSource
 from .sources.shards import Shards
 from .stream import Segment, Stream
 from .wrapper import SegmentWrapper, StreamWrapper

@@ -14,7 +14,7 @@ from torch import Tensor
 from .. import HoldfastError, in_range
 from .calibration import STEP, Calibration
 from .corruptions import check
-from .sources.image_source import ImageSource
+from .sources import ImageSource
 from .sources.shards import Shards
 from .sources.tar import corruptions_in, run_name
 from .stream import Corruptions, Segment, Stream

@@ -8,8 +8,8 @@ from typing import Any
 from .. import HoldfastError
 from ..imagenet import CORRUPTIONS, EXTRA, FAMILIES
 from .concatenation import Concatenation, Part
+from .sources import ImageSource
 from .sources.folder import Broken, ImageNet
-from .sources.image_source import ImageSource
 
 # CoTTA's ten orders (Wang et al. 2022), positions in CORRUPTIONS
 COTTA = (

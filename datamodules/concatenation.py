@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .. import HoldfastError, in_range
 from .corruptions import CORRUPTIONS, check
-from .sources.image_source import ImageSource
+from .sources import ImageSource
 from .stream import Corruptions, Segment, Stream
 
 

@@ -17,7 +17,7 @@ from .corruptions import corrupt, jpeg
 from .corruptions.parameters import check_table
 from .counter import mix, permuted
 from .loader import Batches, StreamLoader
-from .sources.image_source import UNREAD, ImageSource
+from .sources import UNREAD, ImageSource
 
 MANY = 1_000_000  # images; a longer run is announced by a warning
 Corruptions = tuple[tuple[str, float], ...]

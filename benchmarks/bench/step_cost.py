@@ -3,7 +3,8 @@
 import argparse
 import io
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from copy import deepcopy
 from functools import partial
@@ -12,14 +13,16 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.benchmark import Timer, timer
 
 from ... import HoldfastError, methods
 from ...callbacks import AETTA, GDE, AdvPerturb, RiskMonitor, SoftmaxScore
 from ...methods import Tent, TTAMethod
 from ...methods.backbones.load import find_network
 from ...methods.functional import softmax_entropy
-from .meters import Job, Rows, seconds, times
 
+Job = Callable[[], object]
+Rows = Iterator[tuple[str, dict[str, float]]]  # names, and numbers by column
 CALLS = 4  # steps per round
 # Arguments with which no image is skipped, whatever an untrained network predicts, by row of the table.
 ALL_SELECTED = {"entropy_factor": 1.01, "redundancy": 1.01}
@@ -155,6 +158,31 @@ def estimator_costs(args: argparse.Namespace) -> Rows:
     jobs |= {name: partial(own.watch, method, images) for name, own in estimators.items()}
     jobs["RiskMonitor"] = partial(monitor.note, logits)
     found = seconds(jobs, args.device, args.rounds)
-    for name, time in found.items():
-        forwards = time / found["forward pass"]
-        yield name, {"ms": round(1000 * time, 3), "forwards": round(forwards, 2)}
+    for name, own in found.items():
+        forwards = own / found["forward pass"]
+        yield name, {"ms": round(1000 * own, 3), "forwards": round(forwards, 2)}
+
+
+def times(
+    jobs: Mapping[str, Job], device: torch.device, rounds: int, calls: int = 1
+) -> dict[str, list[float]]:
+    """Seconds per call of each job in each round; the jobs alternate, after one round to warm up.
+
+    On a CPU it is processor time, which excludes other processes; elsewhere the time until all queued work
+    is done.
+    """
+    clock = time.process_time if device.type == "cpu" else timer
+    threads = torch.get_num_threads()
+    timers = {
+        name: Timer("job()", globals={"job": job}, timer=clock, num_threads=threads)
+        for name, job in jobs.items()
+    }
+    turns = [
+        {name: own.timeit(calls).mean for name, own in timers.items()} for _ in range(rounds + 1)
+    ]
+    return {name: [turn[name] for turn in turns[1:]] for name in jobs}
+
+
+def seconds(jobs: Mapping[str, Job], device: torch.device, rounds: int) -> dict[str, float]:
+    """The median over rounds of the seconds of each job."""
+    return {name: median(own) for name, own in times(jobs, device, rounds).items()}

@@ -26,7 +26,7 @@ from torchvision.transforms.v2.functional import resized_crop
 from ... import in_range
 from ...datamodules import CINC, ImageFolder
 from ...datamodules.corruptions import CORRUPTIONS, EXTRA, corrupt, jpeg
-from .meters import Job, Rows, seconds
+from .step_cost import Job, Rows, seconds
 
 SEVERITY = 3
 CCC = tuple(name for name in CORRUPTIONS if name != "brightness")  # CCC never uses it

@@ -15,7 +15,7 @@ from torchvision.transforms import v2
 from ... import HoldfastError
 from ...datamodules import ImageSource, Stream
 from ...datamodules.counter import mix, permuted
-from ...datamodules.sources.image_source import UNREAD
+from ...datamodules.sources import UNREAD
 from ...methods.backbones import normalised
 from ...methods.backbones.load import find_network
 from ..results.predictions import VALIDATION

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ... import HoldfastError
 from ..counter import scramble
-from .image_source import ImageSource, check_split
+from . import ImageSource, check_split
 
 SEVERITIES = 5  # in each file of the corrupted sets, one after the other
 ORIGIN = {10: "https://zenodo.org/records/2535967", 100: "https://zenodo.org/records/3555552"}

@@ -18,7 +18,7 @@ from ... import HoldfastError, in_range, one_of
 from ...files import reason
 from ...imagenet import synsets
 from ..counter import uniforms
-from .image_source import UNREAD, ImageSource
+from . import UNREAD, ImageSource
 
 Crop = Literal["random", "center"] | None
 Broken = Literal["refuse", "skip"]

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ... import in_range
 from ..counter import random_bits
-from .image_source import ImageSource, check_split
+from . import ImageSource, check_split
 
 LENGTH = 2**40  # images per split
 FONTS = tuple(

@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ... import HoldfastError
+from . import ImageSource
 from .arrays import Digits
 from .folder import ImageFolder, ImageNet, class_folders, has_synsets
 from .glyphs import Glyphs
-from .image_source import ImageSource
 
 KINDS: dict[str, type[ImageSource]] = {
     kind.__name__: kind for kind in (Digits, Glyphs, ImageFolder, ImageNet)

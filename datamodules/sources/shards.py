@@ -2,6 +2,7 @@
 
 import copy
 import re
+import time
 from itertools import count as naturals
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,15 @@ import torch
 from torch import Tensor
 
 from ... import HoldfastError, in_range
-from ...files import locked, written
-from .download import fetch
-from .image_source import ImageSource
+from ...files import locked, whole_file, written
+from . import ImageSource
 from .tar import SHARD, SHARDS, Sample, Shard, decode, shard_name, shard_size
 
 CACHE = Path("~/.cache/holdfast/ccc")
+TRANSIENT = (408, 425, 429, 500, 502, 503, 504)  # another attempt may succeed
+ATTEMPTS = 8  # of a download
+TIMEOUT = 30.0  # seconds without a byte
+PAUSE = 1.0  # seconds before the second attempt; doubled for each further one
 KEPT = 3  # downloaded shards of a run that stay on disk
 
 
@@ -138,3 +142,33 @@ class Shards(ImageSource):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_opened": {}}  # a map of memory cannot be sent to a worker
+
+
+def fetch(url: str, path: Path | None = None) -> bool:
+    """Whether the server has a file, which is downloaded if a path is given, whole or not at all.
+
+    Raises HoldfastError if the server refuses it, or after eight attempts.
+    """
+    import requests  # loaded when something is downloaded
+
+    # Not every server answers HEAD.
+    options: dict[str, Any] = {"headers": {"Range": "bytes=0-0"}} if path is None else {}
+    for attempt in range(ATTEMPTS):
+        time.sleep(PAUSE * 2 ** (attempt - 1) if attempt else 0)
+        try:
+            with requests.get(url, stream=True, timeout=TIMEOUT, **options) as answer:
+                if answer.status_code in (404, 410):
+                    return False
+                if answer.status_code not in TRANSIENT and not answer.ok:
+                    why = f"{answer.status_code} {answer.reason}"
+                    raise HoldfastError(f"{url} is refused ({why}). Check the address.")
+                answer.raise_for_status()
+                if path is not None:
+                    with whole_file(path) as partial, partial.open("wb") as file:
+                        file.writelines(answer.iter_content(2**20))
+                return True
+        except requests.RequestException as error:
+            problem = error
+    raise HoldfastError(
+        f"{url} could not be read in {ATTEMPTS} attempts ({problem}). Try again later."
+    )

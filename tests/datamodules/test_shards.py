@@ -19,7 +19,7 @@ from processes import started, until
 from holdfast import HoldfastError
 from holdfast.benchmarks.cli import main
 from holdfast.datamodules import CCC, Digits, Shards
-from holdfast.datamodules.sources import download, shards
+from holdfast.datamodules.sources import shards
 from holdfast.datamodules.sources.tar import (
     Sample,
     Shard,
@@ -261,7 +261,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setattr(download, "PAUSE", 0.001)
+    monkeypatch.setattr(shards, "PAUSE", 0.001)
     with Server(root) as server:
         yield server
         server.shutdown()
@@ -285,7 +285,7 @@ def test_attempts_have_an_end(server: Server, tmp_path: Path) -> None:
     for fault, sentence in (("500", "8 attempts .*500"), ("403", "refused .403")):
         server.faults = itertools.repeat(fault)
         with pytest.raises(HoldfastError, match=sentence):
-            download.fetch(url, tmp_path / "a.tar")
+            shards.fetch(url, tmp_path / "a.tar")
     assert not list(tmp_path.iterdir())
 
 

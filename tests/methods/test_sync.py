@@ -31,7 +31,7 @@ from holdfast.callbacks import (
     WeightedFlips,
 )
 from holdfast.datamodules import CCC, Batch, Glyphs
-from holdfast.datamodules.sources.image_source import UNREAD
+from holdfast.datamodules.sources import UNREAD
 from holdfast.methods import ROID, BNAdapt, CoTTA, Tent, TTAMethod
 from holdfast.methods.checks import check_trainer
 from holdfast.methods.distributed import Parts, batch_size
