@@ -1,13 +1,15 @@
 """CiteME as a task of Inspect, by the real package and its mock model."""
 
 import re
-from importlib.metadata import entry_points
+import subprocess
+import sys
 
 import pytest
 
 inspect_ai = pytest.importorskip("inspect_ai")
 
 from inspect_ai import eval as evaluate  # noqa: E402
+from inspect_ai.log import read_eval_log  # noqa: E402
 from inspect_ai.model import ModelOutput, ModelUsage, get_model  # noqa: E402
 from inspect_ai.solver import generate  # noqa: E402
 
@@ -140,11 +142,15 @@ def test_a_service_that_does_not_answer_is_an_error_and_no_wrong_answer(tmp_path
 
 
 def test_inspect_finds_the_task_by_its_name(tmp_path):
-    """By the entry point of the installed package: the command of docs/guides/citeme.md."""
-    (entry,) = entry_points(group="inspect_ai", name="holdfast")
-    assert entry.load().citeme is citeme
-    arguments = {"task_args": {"commands": "search"}, "limit": 1}
-    log = task_run(tmp_path, searcher, "holdfast/citeme", **arguments)
+    """By the entry point of the installed package: the command of docs/guides/citeme.md.
+
+    In a process of its own, elsewhere: in a clone, Inspect takes the package for one that is not installed.
+    """
+    line = "inspect_ai eval holdfast/citeme --model mockllm/model -T commands=search --limit 1"
+    command = [sys.executable, "-m", *f"{line} --display none --log-dir .".split()]
+    subprocess.run(command, cwd=tmp_path, timeout=300, check=True)
+    (path,) = tmp_path.glob("*.eval")
+    log = read_eval_log(str(path))
     assert log.eval.task_registry_name == "holdfast/citeme"
     assert log.eval.task_args["commands"] == "search"
 
