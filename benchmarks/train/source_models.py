@@ -19,6 +19,8 @@ from PIL import features
 from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LambdaLR, LRScheduler, OneCycleLR
 from tqdm import tqdm
 
 from ... import HoldfastError
@@ -76,8 +78,8 @@ class Training:
     batches: Callable[[int], Batches]  # those of an epoch
     steps: int
     epochs: int
-    optimizer: torch.optim.Optimizer
-    schedule: torch.optim.lr_scheduler.LRScheduler
+    optimizer: Optimizer
+    schedule: LRScheduler
     facts: dict[str, Any] = field(default_factory=dict)  # they identify it
 
     def carry_out(self, unfinished: Path) -> None:
@@ -134,7 +136,7 @@ def write_embedded(
     net = GlyphNet(source.classes, width, source.size, norm, recipe.depth)
     model = normalised(net, recipe.mean, recipe.std)
     optimizer = torch.optim.AdamW(model.parameters(), lr=peak, weight_decay=DECAY)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, peak, total_steps=steps)
+    schedule = OneCycleLR(optimizer, peak, total_steps=steps)
 
     def batches(_: int) -> Batches:
         return (source.load(*draw(step, seed, len(source))) for step in range(steps))
@@ -206,30 +208,38 @@ def by_aetta(
     model: nn.Sequential, source: ImageSource, batch: int, epochs: int, seed: int
 ) -> Training:
     """Whole epochs of the source with random crops and flips, by SGD with a cosine schedule."""
-    model, steps = model.to("cuda" if torch.cuda.is_available() else "cpu"), len(source) // batch
-    optimizer = torch.optim.SGD(
-        model.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4, nesterov=True
-    )
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: (1 + math.cos(math.pi * step / (epochs * steps))) / 2
-    )
-    return Training(
-        model, partial(cropped, source, batch, seed), steps, epochs, optimizer, schedule
-    )
+
+    def cosine(optimizer: Optimizer, steps: int) -> LRScheduler:
+        return LambdaLR(optimizer, lambda step: (1 + math.cos(math.pi * step / steps)) / 2)
+
+    return by_sgd(model, source, batch, epochs, seed, 0.1, cosine)
 
 
 def by_one_cycle(model: nn.Sequential, source: ImageSource, epochs: int, seed: int) -> Training:
     """Few epochs of the source with random crops and flips, by SGD with a rate that rises and falls."""
-    model, steps = model.to("cuda" if torch.cuda.is_available() else "cpu"), len(source) // BATCH
+
+    def cycle(optimizer: Optimizer, steps: int) -> LRScheduler:
+        return OneCycleLR(optimizer, 0.2, total_steps=steps + 1, cycle_momentum=False)
+
+    return by_sgd(model, source, BATCH, epochs, seed, 0.2, cycle)
+
+
+def by_sgd(
+    model: nn.Sequential,
+    source: ImageSource,
+    batch: int,
+    epochs: int,
+    seed: int,
+    peak: float,
+    schedule: Callable[[Optimizer, int], LRScheduler],
+) -> Training:
+    """Whole epochs by SGD, on a GPU if there is one; `schedule` is made for the number of all steps."""
+    model, steps = model.to("cuda" if torch.cuda.is_available() else "cpu"), len(source) // batch
     optimizer = torch.optim.SGD(
-        model.parameters(), lr=0.2, momentum=0.9, weight_decay=5e-4, nesterov=True
+        model.parameters(), lr=peak, momentum=0.9, weight_decay=5e-4, nesterov=True
     )
-    schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, 0.2, total_steps=epochs * steps + 1, cycle_momentum=False
-    )
-    return Training(
-        model, partial(cropped, source, BATCH, seed), steps, epochs, optimizer, schedule
-    )
+    batches = partial(cropped, source, batch, seed)
+    return Training(model, batches, steps, epochs, optimizer, schedule(optimizer, epochs * steps))
 
 
 def cropped(source: ImageSource, batch: int, seed: int, epoch: int) -> Batches:
