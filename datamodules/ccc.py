@@ -11,7 +11,7 @@ import numpy as np
 from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor
 
-from .. import HoldfastError, in_range
+from .. import HoldfastError, in_range, one_of
 from .calibration import STEP, Calibration
 from .corruptions import check
 from .sources import ImageSource
@@ -173,8 +173,7 @@ class CCC(Stream):
         search: Search = "published",
         **kwargs: Any,
     ) -> None:
-        if search not in ("published", "exact"):
-            raise HoldfastError(f"Unknown search {search!r}. Choose 'published' or 'exact'.")
+        one_of("published", "exact", search=search)
         self.search: Search = search
         self.target = target_of(difficulty)
         in_range(1, speed=speed)

@@ -98,15 +98,9 @@ def classes(run: Run) -> float | None:
 
 def half_of_the_classes(t: Table) -> Parts:
     """The premise of a claim about correlated labels: a batch has at most half of the classes."""
-    shares = {
-        f"{panel}, {curve}: {run}": value
-        for panel, curve in t.cells
-        for x, values in t.cells[panel, curve].items()
-        for run, value in values.items()
-        if CLASSES in (panel, x)
-    }
-    highest = max(shares.values(), default=None)
-    found = None if highest is None else Difference(highest, highest, highest, len(shares))
+    shares = t.frame["value"][(t.frame["panel"] == CLASSES) | (t.frame["x"] == CLASSES)]
+    highest = float(shares.max())
+    found = None if shares.empty else Difference(highest, highest, highest, len(shares))
     yield Part("the largest number of classes in a batch, %", found, most=50)
 
 
