@@ -114,8 +114,7 @@ class ASR(Reset):
         self.stop_listening()
         self.seen = None
         if method.optimizer is not None:
-            penalise = lambda *_: self.penalise(method)  # noqa: E731
-            self.handle = method.optimizer.register_step_pre_hook(penalise)
+            self.handle = method.optimizer.register_step_pre_hook(lambda *_: self.penalise(method))
 
     def stop_listening(self) -> None:
         """Remove the hook."""

@@ -1,7 +1,6 @@
 """Curves of a run in the Trainer's loggers: means over some batches against the images seen."""
 
 import math
-from collections.abc import Iterable
 from statistics import fmean
 from typing import Any
 
@@ -130,6 +129,5 @@ def batches_ahead(trainer: Trainer) -> float:
 
 def curves_for(trainer: Trainer) -> list[Curves]:
     """What draws the curves of a Trainer that has a logger and nothing that draws them."""
-    others: Iterable[Any] = callbacks_of(trainer)
-    drawn = any(isinstance(c, Curves) and type(c) is not Curves for c in others)
+    drawn = any(isinstance(c, Curves) and type(c) is not Curves for c in callbacks_of(trainer))
     return [Curves()] if trainer.loggers and not drawn else []
