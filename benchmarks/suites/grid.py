@@ -4,6 +4,7 @@ include: rdumb/base                # optional: other suites, or one, which this 
 out: runs/demo                     # the folder with one sub-folder per run
 common: {trainer: {...}}           # options of `holdfast test` shared by all runs
 methods: {Tent: {class_path: Tent, init_args: {...}}, EATA: eata, ...}   # or names in configs/methods.yaml
+tuned: rdumb                       # optional: arguments by network and method, which `holdfast tune` writes
 streams: {ccc: {class_path: CCC, init_args: {...}}, ...}   # or names in configs/streams.yaml
 seeds: [43, 44, 45]                # stream seeds
 overrides: {fast: {...}, ...}      # optional: variants of the runs, merged last
@@ -27,7 +28,7 @@ from ... import HoldfastError
 from ...files import read_yaml
 from ..presets import CONFIGS, preset
 from .cell import Cell
-from .suite_schema import File, Suite, check
+from .suite_schema import File, Suite, Tuned, check
 from .variants import Variant, expanded, filled, merged
 
 SUITES = CONFIGS / "suites"
@@ -107,15 +108,18 @@ def cells(suite: dict[str, Any]) -> Iterator[Cell]:
     """The runs of the grid, grouped by stream."""
     streams = [(s, settings("streams", s.config)) for s in expanded(suite["streams"])]
     variants = [(o, m, settings("methods", model)) for o, m, model in variants_of(suite)]
+    tuned = read_tuned(suite["tuned"]) if "tuned" in suite else {}
     for (stream, data), seed, (override, method, model) in product(
         streams, suite.get("seeds", [43]), variants
     ):
         seeded = {"seed_everything": seed, "data": {"init_args": {"seed": seed}}}
         changes = {key: value for key, value in override.config.items() if key != "methods"}
         own = {"model": override.config.get("methods", {}).get(method, {})}
-        config = merged(
-            suite.get("common", {}), {"data": data}, seeded, {"model": model}, changes, own
-        )
+        layers = [suite.get("common", {}), {"data": data}, seeded, {"model": model}, changes, own]
+        network = merged(*layers)["model"].get("init_args", {}).get("backbone")
+        chosen = tuned.get(network, {}).get(method, {})
+        layers.insert(4, {"model": {"init_args": chosen}} if chosen else {})
+        config = merged(*layers)
         config = filled(config, {"seed": seed})
         variant = override.name
         folder = (
@@ -124,6 +128,21 @@ def cells(suite: dict[str, Any]) -> Iterator[Cell]:
         names = {"method": method, "override": variant, "stream": stream.name, "seed": seed}
         names["setting"] = str(config["data"].pop("setting", stream.name))
         yield Cell(names, folder, config, {**stream.factors, **override.factors})
+
+
+def read_tuned(name: str) -> dict[str, dict[str, Any]]:
+    """Arguments {network: {method: {...}}} from a file, or by a name in configs/tuned.
+
+    Raises:
+        HoldfastError: if the file does not exist, or has another form.
+    """
+    path = CONFIGS / "tuned" / f"{name}.yaml"
+    path = path if path.is_file() else Path(name)
+    if not path.is_file():
+        raise HoldfastError(f"There is no file {name}. Run `holdfast tune` to write it.")
+    content = read_yaml(path)
+    check(Tuned, content, str(path))
+    return content
 
 
 def settings(kind: str, config: dict[str, Any] | str) -> dict[str, Any]:

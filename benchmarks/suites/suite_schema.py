@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, RootModel, ValidationError
 
 from ... import HoldfastError
 from ...imagenet import FAMILIES
@@ -49,6 +49,11 @@ class Suite(BaseModel, extra="forbid", strict=True):
     common: Map = {}
     seeds: list[Any] = []
     overrides: dict[Any, Override] = {}
+    tuned: str = ""
+
+
+class Tuned(RootModel[dict[str, dict[str, Map]]]):
+    """Arguments by network and method."""
 
 
 class File(BaseModel, extra="allow", strict=True):
