@@ -33,12 +33,6 @@ RESETS = [f"{method}, resets" for method in BOTH]
 Runs = list[Run]
 
 
-@experiment("field/rates")
-def rates(runs: Runs) -> pd.DataFrame:
-    """each newer method on the hold-out corruptions by its learning rate"""
-    return by_rate(runs)
-
-
 def draw_costs(t: Table, cells: list[Cell], path: Path) -> Path:
     """Draw mean accuracy over the difficulties against the cost of a step; one panel per protocol.
 
@@ -148,3 +142,9 @@ for cause, order in (("labels", "correlated"), ("imbalance", "imbalanced")):
 recovery.says("recovery-under-correlation", **CORRELATED).above(
     TRIGGERS, "none", BOTH, "correlated"
 )
+
+
+@experiment("field/rates")
+def rates(runs: Runs) -> pd.DataFrame:
+    """each newer method on the hold-out corruptions by its learning rate"""
+    return by_rate(runs)

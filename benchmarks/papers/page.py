@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from ..results.run_statistics import Values, deviation
-from ..results.text_table import Lines, first_of, formatted
+from ..results.text_table import first_of, formatted
 from .experiment import EMBEDDED, Experiment, Published
 from .table import Table, written
 from .verdicts import GROUPS, STATES, Verdict
@@ -22,6 +23,9 @@ PAPERS = {
 NO_CLAIM = "The paper draws no conclusion here that runs could decide."
 AVERAGE = "Average"
 FEW = 12  # maximum number of printed columns of a table along an axis
+LARGEST = 3  # number of differences from the paper's setup that come before the numbers
+# Settings of the largest differences: data, network, length of the stream, strength of the corruptions.
+FIRST = ("source", "backbone", "images", "each", "severity", "severities", "difficulty")
 RERUN = "Rerun noise, with other threads or instructions: up to {:.2g} points of accuracy in a run."
 PAGE = """# {}
 
@@ -51,11 +55,18 @@ def section(
     caption = f"Ours ({scale} scale; {table.unit}, mean ± sd over runs)"
     if own.takes == "files":
         caption = f"{table.unit}; mean ± sd over repeats"
+    if own.published:
+        caption += ", and as published"
+    differences = sorted(results.get("differences", ()), key=rank)
     parts = [
         f"## {own.file}",
         f"{own.shows[:1].upper()}{own.shows[1:]}: `{own.command(scale)}`",
-        f"{caption}:\n\n{formatted(lines(table), form)}",
+        verdict_text(own.verdicts(results)),
     ]
+    if differences:
+        largest = listed(differences[:LARGEST])
+        parts.append(f"The largest differences from the paper's setup:\n\n{largest}")
+    parts.append(f"{caption}:\n\n{formatted(numbers(table, own.published), form)}")
     if protocol := results.get("protocol"):  # results of earlier versions lack it
         parts.append(f"P{protocol[1:]}; {table.unit.partition(',')[0]}.")
     if table.axis:
@@ -63,22 +74,29 @@ def section(
     if picture:
         parts.append(f"![{own.shows}]({picture})")
     if missing := results.get("missing"):
-        listed = "; ".join(first_of(missing, 8)).rstrip(".")
-        parts.append(f"Missing runs ({len(missing)}): {listed}.")
-    if own.published:
-        theirs = formatted(published_lines(own.published), form)
-        parts.append(f"Published:\n\n{theirs}")
-    if differs := results.get("differences"):
-        parts.append("These runs are not the paper's:\n\n" + "\n".join(f"- {d}" for d in differs))
+        runs = "; ".join(first_of(missing, 8)).rstrip(".")
+        parts.append(f"Missing runs ({len(missing)}): {runs}.")
+    if further := differences[LARGEST:]:
+        parts.append(f"Further differences from the paper's setup:\n\n{listed(further)}")
     parts += table.notes
     if scale == EMBEDDED and own.noise:
         parts.append(RERUN.format(own.noise))
-    parts.append(verdict_text(own.verdicts(results)))
     if own.note:
         parts.append(own.note)
     if facts := results.get("provenance"):
         parts.append(origin(facts))
     return "\n\n".join(parts)
+
+
+def rank(difference: str) -> int:
+    """The position of a difference's setting in FIRST; those that are not in it come last."""
+    setting = difference.partition(":")[0].removeprefix("stream.")
+    return FIRST.index(setting) if setting in FIRST else len(FIRST)
+
+
+def listed(items: Iterable[str]) -> str:
+    """A list in Markdown."""
+    return "\n".join(f"- {item}" for item in items)
 
 
 def page(paper: str, several: Iterable[Experiment]) -> str:
@@ -88,25 +106,34 @@ def page(paper: str, several: Iterable[Experiment]) -> str:
     return "\n\n".join([PAGE.format(PAPERS[paper]), *sections]) + "\n"
 
 
-def lines(table: Table) -> Lines:
-    """Our rows, each with its number of runs unless numbers are exact, and means of rows or columns."""
+def numbers(table: Table, published: Published) -> pd.DataFrame:
+    """Our rows with their numbers of runs, and means of rows or columns; each above its published row."""
     xs = table.xs
     if table.along and len(xs) > FEW:
         xs = [xs[n] for n in np.linspace(0, len(xs) - 1, FEW).astype(int)]
     averaged = (table.averaged or {AVERAGE: xs}) if table.summary == "columns" else {}
-    result = [["", *map(written, xs), *averaged, "runs"]]
+    ours: dict[tuple[str, str], dict[str, str]] = {}
     for key, cells in table.cells.items():
         runs = max(map(len, cells.values()))
-        row = [number(cells.get(x, {}), runs) for x in xs]
-        row += [average([table.mean(*key, x) for x in own]) for own in averaged.values()]
-        result.append([label(*key), *row, str(runs)])
+        ours[key] = {written(x): number(cells.get(x, {}), runs) for x in xs}
+        means = {name: [table.mean(*key, x) for x in own] for name, own in averaged.items()}
+        ours[key] |= {name: average(own) for name, own in means.items()} | {"runs": str(runs)}
     if table.summary == "rows":
-        known = [[table.mean(*key, x) for key in table.cells] for x in xs]
-        columns = [sorted(mean for mean in column if mean is not None) for column in known]
-        result.append([AVERAGE, *map(average, columns), ""])
-        result.append(["Worst case", *(text_of(max(column)) for column in columns), ""])
-        result.append(["Average (worst excluded)", *(average(c[:-1]) for c in columns), ""])
-    return [line[:-1] for line in result] if table.exact else result
+        known = {written(x): [table.mean(*key, x) for key in table.cells] for x in xs}
+        columns = {x: sorted(m for m in own if m is not None) for x, own in known.items()}
+        ours["", AVERAGE] = {x: average(own) for x, own in columns.items()}
+        ours["", "Worst case"] = {x: text_of(max(own)) for x, own in columns.items()}
+        ours["", "Average (worst excluded)"] = {x: average(o[:-1]) for x, o in columns.items()}
+    rows = []
+    for key in dict.fromkeys([*ours, *published]):
+        if key in ours:
+            rows.append({"": label(*key), **ours[key]})
+        if key in published:
+            theirs = {x: as_printed(value) for x, value in published[key].items()}
+            rows.append({"": f"{label(*key)} (published)", **theirs})
+    last = [*averaged, *([] if table.exact else ["runs"])]
+    first = dict.fromkeys(["", *map(written, xs), *(x for row in published.values() for x in row)])
+    return pd.DataFrame(rows, columns=[*(x for x in first if x not in last), *last]).fillna("-")
 
 
 def average(means: Sequence[float | None]) -> str:
@@ -136,11 +163,11 @@ def label(panel: str, curve: str) -> str:
     return f"{panel}: {curve}" if panel else curve
 
 
-def published_lines(rows: Published) -> Lines:
-    """The lines of one published table."""
-    columns = list(dict.fromkeys(column for row in rows.values() for column in row))
-    cells = [[label(*key), *(text_of(row.get(c)) for c in columns)] for key, row in rows.items()]
-    return [["", *columns], *cells]
+def as_printed(value: float | list[float] | None) -> str:
+    """A published number, or a mean and its standard deviation; "-" if there is none."""
+    if value is None:
+        return "-"
+    return " ± ".join(f"{part:g}" for part in value) if isinstance(value, list) else f"{value:g}"
 
 
 def origin(facts: Mapping[str, Any]) -> str:
@@ -154,8 +181,8 @@ def verdict_text(found: list[Verdict]) -> str:
     text = []
     for group, title in GROUPS.items():
         own = [verdict for verdict in found if verdict.claim.group == group]
-        lines = [f"- {verdict.state}: {verdict.claim.says} ({verdict.because})" for verdict in own]
-        text += [f"{title}:\n\n" + "\n".join(lines)] if own else []
+        lines = [f"{verdict.state}: {verdict.claim.says} ({verdict.because})" for verdict in own]
+        text += [f"{title}:\n\n{listed(lines)}"] if own else []
     return "\n\n".join(text) or NO_CLAIM
 
 

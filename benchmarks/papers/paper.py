@@ -2,7 +2,9 @@
 
 import argparse
 import json
+from collections import Counter
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 from ... import HoldfastError
@@ -13,9 +15,11 @@ from .experiment import EMBEDDED, EXPERIMENTS, SCALES, Experiment, chosen
 from .page import section
 from .verdicts import STATES
 
+SHOWN = 45  # maximum number of letters of what an experiment shows
 LEGEND = """
-Claims by verdict, from the committed results at embedded scale. `holdfast paper NAME --show` prints
-these results; `holdfast paper NAME` repeats the runs."""
+The columns count claims by verdict, from the committed results at embedded scale; other: premise
+not met, or not judged. `holdfast paper NAME --show` prints these results; `holdfast paper NAME`
+repeats the runs."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -84,11 +88,16 @@ def entry(own: Experiment, whole: bool = False) -> dict[str, Any]:
 
 
 def listing(several: list[Experiment]) -> str:
-    """The experiments with the verdicts on their claims."""
-    rows = [["name", *STATES, "shows"]]
+    """The experiments with the number of their claims by verdict, in at most 100 columns."""
+    rows = [
+        ["", "", "does not", "", "", ""],
+        ["name", "holds", "hold", "undecided", "other", "shows"],
+    ]
     for own in several:
-        states = [verdict.state for verdict in own.judged]
-        rows.append([own.name, *(str(states.count(s) or "") for s in STATES), own.shows])
+        counts = Counter(verdict.state for verdict in own.judged)
+        numbers = [counts.pop(state, 0) for state in STATES[:3]] + [counts.total()]
+        shows = shorten(own.shows, SHOWN, placeholder=" ...")
+        rows.append([own.name, *(str(number or "") for number in numbers), shows])
     return f"{formatted(rows)}\n{LEGEND}"
 
 

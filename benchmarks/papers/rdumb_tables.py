@@ -23,14 +23,6 @@ THIRD, FOURTH = slice(2, 3), slice(3, 4)
 Runs = list[Run]
 
 
-experiment("rdumb/holdout")(by_rate)
-
-runs27 = experiment("rdumb/runs27")(
-    accuracy, panel="setting", x="speed", order=METHODS, axis="images for each pair of severities"
-)
-runs27.says("rdumb-above-eata").above("RDumb", "EATA")
-
-
 main_table = experiment("rdumb/T2.1")(accuracy, order=METHODS, average=True)
 main_table.says("collapse").above("Source", COLLAPSING, each=CCC)
 main_table.says("eta-collapse").above("Source", "ETA", each=CCC[1:])
@@ -40,8 +32,15 @@ main_table.says("above-bn-by-eleven").above("RDumb", "BNAdapt", x="CCC-Medium", 
 main_table.says("above-eata-on-cin-c").above("RDumb", "EATA", x="CIN-C", by=4.7)
 main_table.says("above-bn").above("RDumb", "BNAdapt", x="CCC-Medium", by=4)
 
+runs27 = experiment("rdumb/runs27")(
+    accuracy, panel="setting", x="speed", order=METHODS, axis="images for each pair of severities"
+)
+runs27.says("rdumb-above-eata").above("RDumb", "EATA")
+
 first_version = experiment("rdumb/F1")(accuracy, order=METHODS, average=True)
 first_version.says("rdumb-above-eata").above("RDumb", "EATA", each=ALL)
+
+experiment("rdumb/holdout")(by_rate)
 
 largest_rates = experiment("rdumb/rates")(
     accuracy, curve="method", x="override", order=METHODS, renamed={"": "best"}

@@ -153,11 +153,14 @@ def test_a_section_names_what_is_missing_and_what_differs() -> None:
     own = EXPERIMENTS["rdumb/T2.4"]
     table = Table.of(tidy([("", "RDumb", 125, "1", 40.0), ("", "RDumb", 125, "2", 41.0)])).as_json()
     given = {"scale": "full", "table": table, "missing": ["a, seed 2, b"]}
-    found = section(own, {**given, "differences": ["lr: 1, not 2"]})
-    assert "| RDumb | 40.50 ± 0.71 | 2 |" in found
-    assert "| RDumb | 42.10 | 44.40 | 46.00 | 46.70 |" in found  # as published
+    found = section(own, {**given, "differences": ["lr: 1", "a: 2", "b: 3", "source: x"]})
+    assert "| RDumb | 40.50 ± 0.71 | - | - |" in found
+    assert "| RDumb (published) | 42.1 | 44.4 | 46 | 46.7 |" in found
     assert "Missing runs (1): a, seed 2, b." in found
-    assert "These runs are not the paper's:\n\n- lr: 1, not 2\n" in found
+    verdicts, largest, table, further = map(
+        found.index, ("claims:", "- source: x\n- lr: 1\n- a: 2\n", "| RDumb |", "- b: 3\n")
+    )
+    assert verdicts < largest < table < further
 
 
 def test_the_embedded_methods_have_the_rates_of_the_hold_out() -> None:
@@ -188,6 +191,7 @@ def test_the_list(capsys: pytest.CaptureFixture) -> None:
     assert main(["paper"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines if "/" in line[:20]] == list(EXPERIMENTS)
+    assert max(map(len, lines)) <= 100
     for words, said in (
         (("rdumb/T9",), "'rdumb/T9'"),
         (("agreement/Fig1", "--scale", "full"), "embedded"),
