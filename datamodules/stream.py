@@ -95,6 +95,7 @@ class Stream(LightningDataModule, ABC):
     def identity(self) -> dict[str, Any]:
         """What the pixels depend on, for a run's provenance; subclasses add their own arguments."""
         facts = {"stream": type(self).__name__, "source": repr(self.source)}
+        facts |= {"content": self.source.content} if self.source.content else {}
         return facts | {
             name: getattr(self, name) for name in ("images", "seed", "table", "quality")
         }

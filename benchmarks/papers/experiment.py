@@ -24,12 +24,13 @@ from ... import HoldfastError
 from ...files import read_json
 from ..suites import grid
 from ..suites.cell import Cell
+from ..suites.variants import filled
 from .table import Table
 from .verdicts import Claim, Verdict, counted, judge
 
 HERE = Path(__file__).parent
 Published = dict[tuple[str, str], dict[str, Any]]  # {(panel, curve): {x: number or [mean, sd]}}
-SCALES = EMBEDDED, FULL = ("embedded", "full")
+SCALES = EMBEDDED, PHOTOS, FULL = ("embedded", "photos", "full")
 
 
 @dataclass(eq=False)
@@ -81,15 +82,24 @@ class Experiment:
         """The command that reproduces it."""
         return f"holdfast paper {self.name}" + ("" if scale == EMBEDDED else f" --scale {scale}")
 
-    @property
-    def path(self) -> Path:
-        """The path of the committed results at embedded scale."""
-        return HERE / self.paper / "results" / f"{self.file}.json"
+    def path(self, scale: str = EMBEDDED) -> Path:
+        """The path of the committed results."""
+        return HERE / self.paper / "results" / self.named(scale, ".json")
+
+    def named(self, scale: str, ending: str) -> str:
+        """The name of its file at a scale, below a folder: "T2.1.png", "photos/T2.1.png"."""
+        return ("" if scale == EMBEDDED else f"{scale}/") + self.file + ending
 
     @cached_property
+    def kept(self) -> dict[str, dict[str, Any]]:
+        """The committed results by scale, embedded before photos."""
+        found = {scale: read_json(self.path(scale)) for scale in (EMBEDDED, PHOTOS)}
+        return {scale: results for scale, results in found.items() if results}
+
+    @property
     def committed(self) -> dict[str, Any]:
         """The committed results of the embedded scale; {} if there are none."""
-        return read_json(self.path)
+        return self.kept.get(EMBEDDED, {})
 
     @property
     def published(self) -> Published:
@@ -104,14 +114,23 @@ class Experiment:
     @property
     def note(self) -> str:
         """Remarks, and the findings of the committed results."""
-        return notes(self.paper).get(self.file, "")
+        return self.note_on(EMBEDDED)
 
-    def cells(self, scale: str, **replaced: Any) -> list[Cell]:
-        """The cells of its suites without duplicates; the given keys replace those of the suites."""
+    def note_on(self, scale: str) -> str:
+        """The remarks on a scale: below "## T2.1", or for photographs "## T2.1 photos"."""
+        return notes(self.paper).get(self.file + (" photos" if scale == PHOTOS else ""), "")
+
+    def cells(
+        self, scale: str, folders: Mapping[str, str] | None = None, **replaced: Any
+    ) -> list[Cell]:
+        """The cells of its suites without duplicates; the given keys replace those of the suites.
+
+        folders: those of the user's data, by their names in the suites (`suite.FOLDERS`).
+        """
         found: dict[Path, Cell] = {}
         for name in self.suites[scale] if self.takes in ("runs", "cells") else ():
             suite = grid.load(name, scale if grid.scales(name) else None)
-            for cell in grid.cells(suite | replaced):
+            for cell in grid.cells(filled(suite, folders or {}) | replaced):
                 if self.matches(cell.names):
                     found.setdefault(cell.folder, cell)
         return list(found.values())
@@ -132,8 +151,12 @@ class Experiment:
 
     @property
     def judged(self) -> list[Verdict]:
-        """The verdicts by the committed results; [] without results."""
-        return self.verdicts(self.committed) if self.committed else []
+        """The verdicts by the committed results at embedded scale; [] without results."""
+        return self.judged_at(EMBEDDED)
+
+    def judged_at(self, scale: str) -> list[Verdict]:
+        """The verdicts by the committed results of a scale; [] without results."""
+        return self.verdicts(self.kept[scale]) if scale in self.kept else []
 
     @property
     def verdict(self) -> str:

@@ -8,9 +8,9 @@ import pandas as pd
 
 from ..results.run_statistics import Values, deviation
 from ..results.text_table import first_of, formatted
-from .experiment import EMBEDDED, Experiment, Published
+from .experiment import EMBEDDED, PHOTOS, Experiment, Published
 from .table import Table, written
-from .verdicts import GROUPS, STATES, Verdict
+from .verdicts import GROUPS, STATES, Verdict, counted
 
 PAPERS = {
     "rdumb": "RDumb and CCC",
@@ -29,14 +29,15 @@ FIRST = ("source", "backbone", "images", "each", "severity", "severities", "diff
 RERUN = "Rerun noise, with other threads or instructions: up to {:.2g} points of accuracy in a run."
 PAGE = """# {}
 
-Each table and figure of the paper, by the committed runs at embedded scale, with the verdicts on its
-claims. [The papers' tables](../guides/papers.md) describes the command, [Which claims hold](claims.md)
-counts the verdicts of all papers."""
+Each table and figure of the paper, by the committed runs at embedded scale and on photographs, with the
+verdicts on its claims. [The papers' tables](../guides/papers.md) describes the command and the scales,
+[Which claims hold](claims.md) counts the verdicts of all papers."""
 CLAIMS = """# Which claims hold here
 
 The papers' claims, judged by the committed runs at embedded scale (glyphs and digits of 32 pixels, small
-networks, streams of minutes). This checks mechanisms and says nothing about ImageNet. `holdfast paper NAME`
-repeats the runs. The pages list each claim with the numbers that decide it.
+networks, streams of minutes), which check mechanisms and say nothing about ImageNet, and in the last
+column by the runs on photographs (ImageNet's and CIFAR-10's, with networks that one core can adapt).
+`holdfast paper NAME` repeats the runs. The pages list each claim with the numbers that decide it.
 
 A claim is judged by 95 % intervals of differences paired by run; a run counts once, whatever the number
 of its windows and columns. A claim of several parts holds if all of them do. *Undecided*: an interval
@@ -45,28 +46,34 @@ run, or these runs cannot decide it."""
 
 
 def section(
-    own: Experiment, results: Mapping[str, Any], picture: str = "", form: str = "markdown"
+    own: Experiment,
+    results: Mapping[str, Any],
+    picture: str = "",
+    form: str = "markdown",
+    further: bool = False,
 ) -> str:
     """The section of an experiment, a function of the results alone.
 
-    picture: the figure's path, if there is one. form: the format of its tables.
+    picture: the figure's path, if there is one. form: the format of its tables. further: it follows
+    the section of another scale, which has the published numbers.
     """
     table, scale = Table.read(results["table"]), results["scale"]
     caption = f"Ours ({scale} scale; {table.unit}, mean ± sd over runs)"
     if own.takes == "files":
         caption = f"{table.unit}; mean ± sd over repeats"
-    if own.published:
+    published = {} if further else own.published
+    if published:
         caption += ", and as published"
     differences = sorted(results.get("differences", ()), key=rank)
     parts = [
-        f"## {own.file}",
+        f"### {own.file}, {scale}" if further else f"## {own.file}",
         f"{own.shows[:1].upper()}{own.shows[1:]}: `{own.command(scale)}`",
         verdict_text(own.verdicts(results)),
     ]
     if differences:
         largest = listed(differences[:LARGEST])
         parts.append(f"The largest differences from the paper's setup:\n\n{largest}")
-    parts.append(f"{caption}:\n\n{formatted(numbers(table, own.published), form)}")
+    parts.append(f"{caption}:\n\n{formatted(numbers(table, published), form)}")
     if protocol := results.get("protocol"):  # results of earlier versions lack it
         parts.append(f"P{protocol[1:]}; {table.unit.partition(',')[0]}.")
     if table.axis:
@@ -76,13 +83,13 @@ def section(
     if missing := results.get("missing"):
         runs = "; ".join(first_of(missing, 8)).rstrip(".")
         parts.append(f"Missing runs ({len(missing)}): {runs}.")
-    if further := differences[LARGEST:]:
-        parts.append(f"Further differences from the paper's setup:\n\n{listed(further)}")
+    if others := differences[LARGEST:]:
+        parts.append(f"Further differences from the paper's setup:\n\n{listed(others)}")
     parts += table.notes
     if scale == EMBEDDED and own.noise:
         parts.append(RERUN.format(own.noise))
-    if own.note:
-        parts.append(own.note)
+    if note := own.note_on(scale):
+        parts.append(note)
     if facts := results.get("provenance"):
         parts.append(origin(facts))
     return "\n\n".join(parts)
@@ -101,8 +108,12 @@ def listed(items: Iterable[str]) -> str:
 
 def page(paper: str, several: Iterable[Experiment]) -> str:
     """docs/papers/PAPER.md: the sections of a paper's experiments that have committed results."""
-    known = [own for own in several if own.paper == paper and own.committed]
-    sections = [section(own, own.committed, f"{paper}/{own.file}.png") for own in known]
+    sections = [
+        section(own, results, f"{paper}/{own.named(scale, '.png')}", further=number > 0)
+        for own in several
+        if own.paper == paper
+        for number, (scale, results) in enumerate(own.kept.items())
+    ]
     return "\n\n".join([PAGE.format(PAPERS[paper]), *sections]) + "\n"
 
 
@@ -188,21 +199,23 @@ def verdict_text(found: list[Verdict]) -> str:
 
 def overview(several: Iterable[Experiment]) -> str:
     """docs/papers/claims.md: the number of claims by verdict, of each group and of each experiment."""
-    known = [own for own in several if own.committed]
-    by_group: dict[str, list[Verdict]] = {title: [] for title in GROUPS.values()}
+    by_group: dict[str, list[list[Verdict]]] = {title: [[], []] for title in GROUPS.values()}
     by_name = {}
-    for own in known:
+    for own in (own for own in several if own.kept):
         anchor = own.file.lower().replace(".", "")
-        by_name[f"[{own.name}]({own.paper}.md#{anchor})"] = own.judged
-        for verdict in own.judged:
-            by_group[GROUPS[verdict.claim.group]].append(verdict)
+        both = [own.judged_at(scale) for scale in (EMBEDDED, PHOTOS)]
+        by_name[f"[{own.name}]({own.paper}.md#{anchor})"] = both
+        for number, verdicts in enumerate(both):
+            for verdict in verdicts:
+                by_group[GROUPS[verdict.claim.group]][number].append(verdict)
     return "\n\n".join([CLAIMS, counts(by_group), counts(by_name)]) + "\n"
 
 
-def counts(found: Mapping[str, list[Verdict]]) -> str:
-    """A table of the number of claims by verdict."""
-    rows = [["", "claims", *STATES]]
-    for name, verdicts in found.items():
-        states = [verdict.state for verdict in verdicts]
-        rows.append([name, str(len(states)), *(str(states.count(s) or "") for s in STATES)])
+def counts(found: Mapping[str, list[list[Verdict]]]) -> str:
+    """A table of the number of claims by verdict: at embedded scale, and in words on photographs."""
+    rows = [["", "claims", *STATES, "on photographs"]]
+    for name, both in found.items():
+        states, others = ([verdict.state for verdict in verdicts] for verdicts in both)
+        own = [str(states.count(s) or "") for s in STATES]
+        rows.append([name, str(len(states) or ""), *own, counted(others)])
     return formatted(rows, "markdown")

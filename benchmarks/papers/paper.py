@@ -13,7 +13,7 @@ from ..suites import suite
 from . import reproduce
 from .experiment import EMBEDDED, EXPERIMENTS, SCALES, Experiment, chosen
 from .page import section
-from .verdicts import STATES
+from .verdicts import STATES, counted
 
 SHOWN = 45  # maximum number of letters of what an experiment shows
 LEGEND = """
@@ -33,15 +33,17 @@ def parser() -> argparse.ArgumentParser:
     add("--json", action="store_true", help="the same as JSON")
     add(
         "--runs",
-        nargs="+",
+        nargs="*",
         type=Path,
         metavar="FOLDER",
-        help="tabulate and judge the finished runs in these folders without running anything (for citeme: "
-        "result files of `holdfast cite run`, and the CSV of their dataset)",
+        help="tabulate and judge finished runs without running anything: those in these folders (for citeme: "
+        "result files of `holdfast cite run`, and the CSV of their dataset), or without a folder what its "
+        "suites have so far",
     )
     add("--scale", choices=SCALES, default=EMBEDDED)
     add("--keep", action="store_true", help="write the results into the clone's package and docs")
     suite.add_options(parser)
+    suite.add_data(parser)
     return parser
 
 
@@ -50,7 +52,7 @@ def main(argv: list[str]) -> int:
     args = parser().parse_args(argv)
     several = chosen(args.names) if args.names else list(EXPERIMENTS.values())
     if args.json:
-        print(json.dumps([entry(own, whole=bool(args.names)) for own in several], indent=1))
+        print(json.dumps([entry(own, args.scale, bool(args.names)) for own in several], indent=1))
         return 0
     if not args.names:
         print(listing(several))
@@ -58,14 +60,14 @@ def main(argv: list[str]) -> int:
     check(several, args.scale, args.show, bool(args.runs))
     if args.show:
         for own in several:
-            picture = reproduce.DOCS / own.paper / f"{own.file}.png"
+            picture = reproduce.DOCS / own.paper / own.named(args.scale, ".png")
             shown = str(picture) if picture.exists() else ""
-            print(section(own, own.committed, shown, "text"), end="\n\n")
+            print(section(own, own.kept[args.scale], shown, "text"), end="\n\n")
         return 0
-    failed = 0 if args.runs else sum(reproduce.execute(own, args) for own in several)
+    failed = 0 if args.runs is not None else sum(reproduce.execute(own, args) for own in several)
     for own in several:
         results, cells = reproduce.tabulate(own, args)
-        usual = f"runs/papers/{own.paper}" + ("" if args.scale == EMBEDDED else "-full")
+        usual = f"runs/papers/{own.paper}" + ("" if args.scale == EMBEDDED else f"-{args.scale}")
         given = args.runs[0] if args.runs and args.runs[0].is_dir() else args.out
         picture = reproduce.write(own, results, cells, Path(given or usual, "results"))
         if args.keep:
@@ -74,16 +76,17 @@ def main(argv: list[str]) -> int:
     return 1 if failed else 0
 
 
-def entry(own: Experiment, whole: bool = False) -> dict[str, Any]:
+def entry(own: Experiment, scale: str, whole: bool = False) -> dict[str, Any]:
     """An experiment as JSON; whole: with its committed numbers and the verdict on each claim."""
     found = {
         **{"name": own.name, "paper": own.paper, "shows": own.shows, "scales": list(own.suites)},
         "suites": {scale: list(names) for scale, names in own.suites.items()},
         **{"done": bool(own.committed), "verdict": own.verdict, "remark": own.note},
+        "verdicts": {s: counted([v.state for v in own.judged_at(s)]) for s in own.kept},
     }
     if whole:
-        claims = [verdict.as_json() for verdict in own.judged]
-        found |= {"claims": claims, "results": own.committed or None}
+        claims = [verdict.as_json() for verdict in own.judged_at(scale)]
+        found |= {"claims": claims, "results": own.kept.get(scale)}
     return found
 
 
@@ -107,7 +110,7 @@ def check(several: list[Experiment], scale: str, show: bool, given: bool) -> Non
         if own.suites and not given and scale not in own.suites:
             known = ", ".join(own.suites)
             raise HoldfastError(f"{own.name} has no {scale} scale. Choose from {known}.")
-        if show and (not own.committed or scale != EMBEDDED):
+        if show and scale not in own.kept:
             raise HoldfastError(
                 f"There are no committed {scale} results of {own.name}. Run `{own.command(scale)}` to "
                 "compute them, or pass --runs FOLDER to tabulate existing runs."

@@ -14,7 +14,7 @@ from ..results.runs import Run, grouped
 from .accuracy_tables import WINDOWS, over_stream, windows
 from .claims import Part, Parts, above
 from .experiment import experiment
-from .rdumb_tables import CCC, COLLAPSING, METHODS, Runs
+from .rdumb_tables import CCC, COLLAPSING, METHODS, Runs, on_ccc
 from .table import LAST, Rows, Table, X, second_half, tidy
 
 two_streams = experiment("rdumb/Fig2.1")(over_stream, order=["Source", "ETA", "CoTTA"], spread=True)
@@ -36,8 +36,8 @@ two_streams.says("above-on-cin-c").above(["ETA", "CoTTA"], "Source", "CIN-C", LA
 all_over_stream = experiment("rdumb/Fig2.3")(
     over_stream, order=METHODS, pooled={"CCC (27 runs)": CCC}
 )
-all_over_stream.says("stable").above(["BNAdapt", "EATA", "RDumb"], "Source", CCC, LAST)
-all_over_stream.says("collapse").above("Source", [*COLLAPSING, "ETA"], CCC, LAST)
+all_over_stream.says("stable").above(["BNAdapt", "EATA", "RDumb"], "Source", on_ccc, LAST)
+all_over_stream.says("collapse").above("Source", [*COLLAPSING, "ETA"], on_ccc, LAST)
 
 
 without_bn = experiment("rdumb/Fig2.4")(

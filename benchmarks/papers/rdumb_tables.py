@@ -23,9 +23,16 @@ THIRD, FOURTH = slice(2, 3), slice(3, 4)
 Runs = list[Run]
 
 
+def on_ccc(xs: list[str]) -> list[str]:
+    """The difficulties of CCC that a table has: on photographs there is one."""
+    return [x for x in xs if x in CCC]
+
+
 main_table = experiment("rdumb/T2.1")(accuracy, order=METHODS, average=True)
-main_table.says("collapse").above("Source", COLLAPSING, each=CCC)
-main_table.says("eta-collapse").above("Source", "ETA", each=CCC[1:])
+main_table.says("collapse").above("Source", COLLAPSING, each=on_ccc)
+main_table.says("eta-collapse").above(
+    "Source", "ETA", each=lambda xs: [x for x in on_ccc(xs) if x in CCC[1:]]
+)
 main_table.says("above-source").above(["EATA", "RDumb"], "Source", each=ALL)
 main_table.says("best").above("RDumb", ["Source", "BNAdapt", *COLLAPSING, "EATA", "ETA"], each=ALL)
 main_table.says("above-bn-by-eleven").above("RDumb", "BNAdapt", x="CCC-Medium", by=11)

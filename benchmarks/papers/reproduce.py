@@ -18,7 +18,7 @@ from ..results.run_state import state
 from ..results.runs import Run, collect, set_beside
 from ..suites import suite
 from ..suites.cell import Cell
-from .experiment import EMBEDDED, EXPERIMENTS, FULL, Experiment
+from .experiment import EXPERIMENTS, FULL, PHOTOS, Experiment
 from .page import overview, page, section
 from .table import Table
 
@@ -45,7 +45,7 @@ def execute(own: Experiment, args: argparse.Namespace) -> int:
             ensemble.train(jobs, args.jobs or 1)
     if own.takes != "runs":
         return 0
-    cells = cells_of(own, args)
+    cells = [cell for cell in cells_of(own, args) if suite.wanted(cell, args)]
     if missing := sum(not cell.finished for cell in cells):
         print(f"{own.name}: {missing} runs.")
     args.command = own.command(args.scale)
@@ -60,9 +60,9 @@ def execute(own: Experiment, args: argparse.Namespace) -> int:
 
 
 def cells_of(own: Experiment, args: argparse.Namespace) -> list[Cell]:
-    """The cells of an experiment with the folder and the seeds of the command."""
+    """The cells of an experiment with the folders and the seeds of the command."""
     replaced = {k: v for k in ("out", "seeds") if (v := getattr(args, k)) is not None}
-    return own.cells(args.scale, **replaced)
+    return own.cells(args.scale, suite.folders(args), **replaced)
 
 
 def ensemble_jobs(own: Experiment, args: argparse.Namespace) -> list[Any]:
@@ -176,7 +176,14 @@ def provenance(runs: Iterable[Run]) -> dict[str, Any]:
         "threads": ", ".join(sorted(threads)),
         "processor": ", ".join(sorted(processors)),
         "weights": sorted({run.weights for run in runs if run.weights}) or "none",
+        **({"images": images} if (images := images_of(runs)) else {}),
     }
+
+
+def images_of(runs: Iterable[Run]) -> list[str]:
+    """The images of runs on data that do not come with Holdfast: number, crops, hash of the names."""
+    facts = [run.provenance for run in runs]
+    return sorted({f"{own['source']}, {own['content']}" for own in facts if "content" in own})
 
 
 def write(own: Experiment, results: dict[str, Any], cells: list[Cell], folder: Path) -> Path:
@@ -214,16 +221,21 @@ def joined(found: re.Match[str]) -> str:
 
 
 def keep(own: Experiment, results: dict[str, Any], picture: Path) -> None:
-    """Write the numbers into the package, and figure, page and overview into docs/papers."""
-    if results["scale"] != EMBEDDED or results["missing"]:
+    """Write the numbers into the package, and figure, page and overview into docs/papers.
+
+    Of photographs also where runs are missing, which take days: the claims about them are not judged.
+    """
+    scale = results["scale"]
+    if scale == FULL or (results["missing"] and scale != PHOTOS):
         raise HoldfastError(
-            f"{own.name}: --keep needs complete results at embedded scale. Rerun the same command without "
-            "--keep to write the available results next to the runs."
+            f"{own.name}: --keep needs complete results at embedded scale, or results of photos. Rerun the "
+            "same command without --keep to write the available results next to the runs."
         )
-    for path in (own.path, DOCS / own.paper / picture.name):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(own.path, text_of(results))
-    shutil.copy(picture, DOCS / own.paper)
-    vars(own).pop("committed", None)
+    path, copy = own.path(scale), DOCS / own.paper / own.named(scale, ".png")
+    for file in (path, copy):
+        file.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, text_of(results))
+    shutil.copy(picture, copy)
+    vars(own).pop("kept", None)
     write_text(DOCS / f"{own.paper}.md", page(own.paper, EXPERIMENTS.values()))
     write_text(DOCS / "claims.md", overview(EXPERIMENTS.values()))

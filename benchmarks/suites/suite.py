@@ -1,6 +1,7 @@
 """`holdfast suite`: execute a grid of runs from one YAML file, in one or several processes, then report."""
 
 import argparse
+import json
 import shlex
 from pathlib import Path
 from typing import Any
@@ -12,16 +13,47 @@ from ..results import report
 from . import grid
 from .cell import Cell, check_cells, prepare
 from .execution import Processes, Runner, run_all
+from .variants import filled
+
+FOLDERS = {  # of the user's data: options, and words in the suites
+    "images": "ImageNet's images in folders named by synset: its validation set, or any others "
+    "(https://image-net.org)",
+    "cifar": "CIFAR-10, as torchvision.datasets.CIFAR10(FOLDER, download=True) stores it, or with images in "
+    "test/CLASS/ and train/CLASS/",
+}
 
 
 def run_cells(cells: list[Cell], args: argparse.Namespace) -> tuple[int, int]:
     """Run unfinished cells; returns how many failed and how many run elsewhere."""
     if args.jobs == 0 or min(args.jobs or 0, args.retries, args.cpus, args.gpus or 0) < 0:
         raise HoldfastError("--jobs must be at least 1; --retries, --cpus and --gpus at least 0.")
+    check_folders(cells, args)
     check_cells(cells)
     prepare(cells, args.command)
     ended = run_all(grid.share(cells, *args.share), runner(args), args.retries)
     return ended["failed"], ended["elsewhere"]
+
+
+def check_folders(cells: list[Cell], args: argparse.Namespace) -> None:
+    """Refuse runs whose data are not given, and a folder that does not exist."""
+    needed = json.dumps([cell.config for cell in cells], default=str)
+    for name, what in FOLDERS.items():
+        given = folders(args).get(name)
+        if f"{{{name}}}" in needed:
+            raise HoldfastError(f"These runs need {what}. Pass --{name} FOLDER.")
+        if given and not Path(given).is_dir():
+            raise HoldfastError(f"{given} is not a folder. Pass --{name} FOLDER with {what}.")
+
+
+def folders(args: argparse.Namespace) -> dict[str, str]:
+    """The folders of data that the command names."""
+    given = {name: getattr(args, f"{name}_folder") for name in FOLDERS}
+    return {name: str(folder) for name, folder in given.items() if folder is not None}
+
+
+def wanted(cell: Cell, args: argparse.Namespace) -> bool:
+    """Whether the command wants this cell's method: all, unless --methods names some."""
+    return args.chosen is None or cell.names["method"] in args.chosen
 
 
 def ended(cell: Cell) -> bool:
@@ -49,6 +81,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("config", help="YAML file, or the name of a suite that comes with Holdfast")
     parser.add_argument("--scale", help="one of the scales in the file (default: its first)")
     add_options(parser)
+    add_data(parser)
     return parser
 
 
@@ -92,13 +125,24 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=float,
         help="GPUs per run with Ray; 0.5: two runs per GPU (default: 1 if there are any)",
     )
-    parser.set_defaults(command=None)  # the command that repeats the runs
+    # The command that repeats the runs, and what `add_data` may ask for.
+    parser.set_defaults(command=None, chosen=None, images_folder=None, cifar_folder=None)
+
+
+def add_data(parser: argparse.ArgumentParser) -> None:
+    """Add the folders of the user's data, and the choice of methods."""
+    parser.add_argument(
+        "--methods", dest="chosen", nargs="+", metavar="NAME", help="run only these methods"
+    )
+    for name, what in FOLDERS.items():
+        words = {"dest": f"{name}_folder", "metavar": "FOLDER", "type": Path}
+        parser.add_argument(f"--{name}", **words, help=f"for scale photos: {what}")
 
 
 def load(name: str, args: argparse.Namespace, scale: str | None = None) -> dict[str, Any]:
     """Load a suite and apply the options of the command line."""
     given = {"out": args.out, "seeds": args.seeds}
-    return grid.load(name, scale) | {
+    return filled(grid.load(name, scale), folders(args)) | {
         key: value for key, value in given.items() if value is not None
     }
 
@@ -108,7 +152,7 @@ def run_and_report(suite: dict[str, Any], args: argparse.Namespace) -> int:
     failed = elsewhere = 0
     interrupted = False
     try:
-        failed, elsewhere = run_cells(list(grid.cells(suite)), args)
+        failed, elsewhere = run_cells([c for c in grid.cells(suite) if wanted(c, args)], args)
     except KeyboardInterrupt:
         interrupted = True
     if not interrupted or any(map(ended, grid.cells(suite))):

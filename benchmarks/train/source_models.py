@@ -24,7 +24,7 @@ from torch.optim.lr_scheduler import LambdaLR, LRScheduler, OneCycleLR
 from tqdm import tqdm
 
 from ... import HoldfastError
-from ...datamodules import CIFAR, Digits, Glyphs, ImageFolder, ImageSource
+from ...datamodules import CIFAR, Digits, Glyphs, ImageSource
 from ...datamodules.counter import random_bits
 from ...files import whole_file
 from ...methods.backbones import normalised
@@ -176,7 +176,7 @@ def write_cifar(
     train/CLASS/ and test/CLASS/.
     """
     recipe, epochs = CIFARS[name], epochs or EPOCHS[net]
-    source, held = (cifar_split(data, recipe.classes, split) for split in ("train", "test"))
+    source, held = (CIFAR(data, recipe.classes, split) for split in ("train", "test"))
     torch.manual_seed(seed)
     if net == "resnet18":
         model = normalised(CIFARResNet18(recipe.classes), recipe.mean, recipe.std)
@@ -193,15 +193,6 @@ def write_cifar(
         "batch": batch,
     }
     return write(out, training, held, len(held))
-
-
-def cifar_split(
-    data: str, classes: Literal[10, 100], split: Literal["train", "test"]
-) -> ImageSource:
-    """A split of torchvision's files, or of a folder with one folder per class."""
-    if (folder := Path(data, split)).is_dir():
-        return ImageFolder(folder, size=32, crop=None)
-    return CIFAR(data, classes, split)
 
 
 def by_aetta(

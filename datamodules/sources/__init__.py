@@ -15,6 +15,7 @@ class ImageSource(LabelledImages):
 
     classes: int
     size: int
+    content = ""  # what tells apart other images of the same number, in a run's provenance
 
     def __repr__(self) -> str:
         return (

@@ -1,5 +1,6 @@
 """Small data sets that are arrays: scikit-learn's digits, CIFAR, and the published corrupted CIFAR."""
 
+import hashlib
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -12,6 +13,7 @@ from torch import Tensor
 from ... import HoldfastError
 from ..counter import scramble
 from . import ImageSource, check_split
+from .folder import ImageFolder
 
 SEVERITIES = 5  # in each file of the corrupted sets, one after the other
 ORIGIN = {10: "https://zenodo.org/records/2535967", 100: "https://zenodo.org/records/3555552"}
@@ -58,7 +60,10 @@ class Digits(ArraySource):
 
 
 class CIFAR(ArraySource):
-    """The images of CIFAR-10 or CIFAR-100, from torchvision's folder; nothing is downloaded."""
+    """The images of CIFAR-10 or CIFAR-100; nothing is downloaded.
+
+    root: torchvision's folder, or one with the class folders test/CLASS/ and train/CLASS/.
+    """
 
     size = 32
 
@@ -71,16 +76,29 @@ class CIFAR(ArraySource):
         from torchvision import datasets
 
         self.classes = classes
+        if (folder := Path(root, split)).is_dir():
+            found = ImageFolder(folder, self.size, crop=None)
+            everything = torch.arange(len(found))
+            self.images, self.labels = found.load(everything, everything)
+            if found.classes != classes:
+                raise HoldfastError(f"{folder} has {found.classes} class folders, not {classes}.")
+            return
         kind = datasets.CIFAR10 if classes == 10 else datasets.CIFAR100
         try:
             data = kind(root, train=split == "train")
         except RuntimeError as error:  # nothing there, or other bytes than the published ones
             raise HoldfastError(
                 f"{root} does not contain CIFAR-{classes}. Expected {root}/{kind.base_folder}/ (from "
-                "https://www.cs.toronto.edu/~kriz/cifar.html, the Python version)."
+                "https://www.cs.toronto.edu/~kriz/cifar.html, the Python version), or images in "
+                f"{root}/{split}/CLASS/."
             ) from error
         self.images = torch.from_numpy(data.data).permute(0, 3, 1, 2)
         self.labels = torch.tensor(data.targets)
+
+    @property
+    def content(self) -> str:  # type: ignore[override]
+        """A hash of the pixels: a JPEG copy has others."""
+        return f"pixels {hashlib.sha256(self.images.numpy().tobytes()).hexdigest()[:12]}"
 
 
 class CorruptedArray(ArraySource):

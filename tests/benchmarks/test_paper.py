@@ -77,13 +77,15 @@ def test_committed_results_and_pages_agree() -> None:
     for paper in PAPERS:
         assert (reproduce.DOCS / f"{paper}.md").read_text() == page(paper, EXPERIMENTS.values())
     for own in EXPERIMENTS.values():
-        assert (reproduce.DOCS / own.paper / f"{own.file}.png").exists() == bool(own.committed)
-        if own.committed:
-            assert own.path.read_text() == reproduce.text_of(own.committed)
-            table = Table.read(own.committed["table"])
-            assert json.loads(json.dumps(table.as_json())) == own.committed["table"]
-    files = {path.relative_to(HERE) for path in HERE.glob("*/results/*.json")}
-    assert files == {o.path.relative_to(HERE) for o in EXPERIMENTS.values() if o.committed}
+        for scale, results in own.kept.items():
+            assert (reproduce.DOCS / own.paper / own.named(scale, ".png")).exists()
+            assert own.path(scale).read_text() == reproduce.text_of(results)
+            table = Table.read(results["table"])
+            assert json.loads(json.dumps(table.as_json())) == results["table"]
+    kept = {own.path(scale) for own in EXPERIMENTS.values() for scale in own.kept}
+    assert {*HERE.glob("*/results/**/*.json")} == kept
+    pictures = {p.relative_to(reproduce.DOCS) for p in reproduce.DOCS.glob("*/**/*.png")}
+    assert len(pictures) == len(kept)
 
 
 def test_every_suite_published_table_and_note_is_there() -> None:
@@ -101,7 +103,7 @@ def test_every_suite_published_table_and_note_is_there() -> None:
                 assert any(own.matches(cell.names) for cell in known), (own.name, scale)
                 assert all(configs.setdefault(c.folder, c.config) == c.config for c in known)
     for paper in papers:
-        assert notes(paper).keys() <= files[paper].keys()
+        assert {name.removesuffix(" photos") for name in notes(paper)} <= files[paper].keys()
 
 
 @cache
