@@ -36,9 +36,9 @@ def parser() -> argparse.ArgumentParser:
         nargs="*",
         type=Path,
         metavar="FOLDER",
-        help="tabulate and judge finished runs without running anything: those in these folders (for citeme: "
-        "result files of `holdfast cite run`, and the CSV of their dataset), or without a folder what its "
-        "suites have so far",
+        help="tabulate and judge finished runs without running anything: those in these folders (for "
+        "citeme: result files of `holdfast cite run`, and the CSV of their dataset), or without a folder "
+        "what the suites have so far",
     )
     add("--scale", choices=SCALES, default=EMBEDDED)
     add("--keep", action="store_true", help="write the results into the clone's package and docs")
