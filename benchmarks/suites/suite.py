@@ -18,8 +18,8 @@ from .variants import filled
 FOLDERS = {  # of the user's data: options, and words in the suites
     "images": "ImageNet's images in folders named by synset: its validation set, or any others "
     "(https://image-net.org)",
-    "cifar": "CIFAR-10, as torchvision.datasets.CIFAR10(FOLDER, download=True) stores it, or with images in "
-    "test/CLASS/ and train/CLASS/",
+    "cifar": "CIFAR-10, as torchvision.datasets.CIFAR10(FOLDER, download=True) stores it, or with images "
+    "in test/CLASS/ and train/CLASS/",
 }
 
 
