@@ -117,7 +117,7 @@ def score_options(parser: ArgumentParser) -> None:
 
 def show_options(parser: ArgumentParser) -> None:
     parser.add_argument("run", type=Path, help="result file of `holdfast cite run`")
-    parser.add_argument("sample", help="its id")
+    parser.add_argument("sample", nargs="?", help="its id; without one, all samples are listed")
     option(parser, "--repeat", "number of the answer, from 0", natural, 0)
     parser.add_argument("--full", action="store_true", help="show all hits and complete texts")
     data_of_run_option(parser)

@@ -174,16 +174,21 @@ def compare_runs(args: Namespace) -> None:
 
 
 def show_sample(args: Namespace) -> None:
-    """Show the agent's replies, actions and their results on one sample."""
+    """Show the agent's replies, actions and their results on one sample, or list all samples."""
+    from .score import judged
     from .summary import of_sample
 
     _, records, dataset = opened(args, args.run)
+    rows = judged(records, dataset)
+    if args.sample is None:
+        say(rows[["sample", "repeat", "outcome"]].to_string(index=False))
+        return
     samples = {s.id: s for s in dataset.samples}
     record = records.get((args.sample, args.repeat))
     if record is None or args.sample not in samples:
-        there = ", ".join(sorted({sample for sample, _ in records if sample in samples})[:20])
         raise HoldfastError(
-            f"{args.run} has no sample {args.sample!r}, repeat {args.repeat}. Choose one of {there}."
+            f"{args.run} has no sample {args.sample!r}, repeat {args.repeat}. List its {len(rows)} answers "
+            f"with `holdfast cite show {args.run}`."
         )
     say(of_sample(record, samples[args.sample], args.full))
 

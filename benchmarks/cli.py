@@ -8,10 +8,12 @@ from importlib import import_module
 
 from .. import HoldfastError
 
-# Each module has `main(argv)`, which returns an exit status or None, and `parser()`.
+# Each module has `main(argv)`, which returns an exit status or None, and `parser()`. A new user needs the
+# first six.
 COMMANDS = {
     "demo": ("benchmarks.demo", "show Tent's collapse and RDumb on this machine"),
     "corruptions": ("benchmarks.corruptions", "measure a model's accuracy under each corruption"),
+    "methods": ("benchmarks.methods_command", "list the methods"),
     "test": ("benchmarks.test", "run one method on one stream (LightningCLI)"),
     "suite": ("benchmarks.suites.suite", "run a grid of methods, streams and seeds from YAML"),
     "report": ("benchmarks.report_command", "print tables, or write a page, of runs; their status"),
@@ -27,6 +29,7 @@ COMMANDS = {
 
 def main(argv: list[str] | None = None) -> int:
     """Run `holdfast COMMAND ...` and return its exit status (2: invalid input)."""
+    listed = [f"  {name:13} {about}" for name, (_, about) in COMMANDS.items()]
     parser = argparse.ArgumentParser(
         prog="holdfast",
         usage="holdfast COMMAND ...",
@@ -34,7 +37,7 @@ def main(argv: list[str] | None = None) -> int:
         epilog="\n".join(
             [
                 "commands:",
-                *(f"  {name:13} {about}" for name, (_, about) in COMMANDS.items()),
+                *listed,
                 "",
                 "Run holdfast COMMAND --help for the options of a command, holdfast --version for the",
                 "version. Configurations may name classes of modules in the current folder.",
@@ -44,6 +47,10 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("command", metavar="COMMAND", choices=COMMANDS, help=argparse.SUPPRESS)
     argv = sys.argv[1:] if argv is None else argv
+    if not argv:
+        print("\n".join([parser.format_usage(), *listed[:6]]))
+        print("\nholdfast --help lists all commands, holdfast COMMAND --help a command's options.")
+        return 0
     if argv[:1] == ["--version"]:
         from importlib.metadata import version  # deferred: slow import
 

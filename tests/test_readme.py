@@ -18,7 +18,7 @@ from conftest import ROOT
 from PIL import Image
 from torch import nn
 
-from holdfast.benchmarks.cli import main
+from holdfast.benchmarks.cli import COMMANDS, main
 from holdfast.benchmarks.presets import with_presets
 from holdfast.benchmarks.results.runs import collect
 from holdfast.benchmarks.suites import grid
@@ -120,6 +120,28 @@ def test_the_readme(
         "holdfast paper",
         "tensorboard --logdir",
     }
+
+
+def test_the_guide_has_an_example_of_each_command(folder: Path) -> None:
+    """Its table names all of them; what README and the guide to suites do not run, it runs."""
+    guide = DOCS / "guides" / "command-line.md"
+    assert re.findall(r"^\| `(\w+)` \|", guide.read_text(), re.M) == [*COMMANDS]
+    tour = guide.read_text().partition("## An example of each\n")[2].partition("\n## ")[0]
+    (folder / "tour.md").write_text(tour)
+    lines = [shlex.split(line) for line in lines_of(folder / "tour.md")]
+    elsewhere = {"demo", "corruptions", "report", "paper", "suite"}
+    assert {words[1] for words in lines} == COMMANDS.keys() - elsewhere
+    for words in lines:
+        assert main(words[1:]) == 0
+
+
+def test_relative_links_lead_somewhere() -> None:
+    """In a clone, too, where the pages that the site generates are not."""
+    dead = []
+    for page in [*ROOT.glob("*.md"), *DOCS.rglob("*.md")]:
+        for target in re.findall(r"\]\((?!\w+:|#)([^)\s#]+)", page.read_text()):
+            dead += [] if (page.parent / target).exists() else [f"{page.name}: {target}"]
+    assert dead == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

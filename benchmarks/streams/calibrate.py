@@ -75,6 +75,7 @@ def main(argv: list[str]) -> int:
         print(f"{out}: {pairs - len(missing)} of {pairs} pairs are measured{lacks}")
     else:
         calibrate(**options)
+        print(f"wrote {out}, a `calibration` for CCC and for `holdfast generate`")
     return 0
 
 

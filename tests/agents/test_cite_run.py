@@ -298,6 +298,7 @@ def test_nothing_in_a_file_gives_the_terminal_orders(tmp_path, capsys):
     for command in (
         ["score", str(out), str(out)],
         ["show", str(out), "mini-01", "--full"],
+        ["show", str(out)],
         ["compare", str(out), str(out)],
     ):
         main(command)

@@ -232,6 +232,14 @@ def test_help_of_every_method(name: str, capsys: pytest.CaptureFixture) -> None:
     assert len(text.splitlines()) < 120
 
 
+def test_methods_are_listed_as_they_are_exported(capsys: pytest.CaptureFixture) -> None:
+    assert main([]) == 0
+    assert "  methods  " in capsys.readouterr().out
+    assert main(["methods"]) == 0
+    names = [line.split()[0] for line in capsys.readouterr().out.split("\n\n")[0].splitlines()]
+    assert set(names) == {name for name in methods.__all__ if name[0].isupper()} - {"TTAMethod"}
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
