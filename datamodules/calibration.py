@@ -16,6 +16,7 @@ from .corruptions import CORRUPTIONS, SHORT
 
 STEP, LEVELS = 0.25, 21  # severities 0, 0.25, ..., 5 of both corruptions
 COARSE = 5  # every fifth of these is measured where only the paths of one difficulty are needed
+WHOLE = 4  # every fourth, the whole severities, is measured where the others are interpolated
 MOST = 2**23  # bytes of CCC's published pickle, which has less than one million
 ASSETS = Path(__file__).parent / "assets"
 ORIGIN = (
@@ -147,9 +148,15 @@ class Calibration(NamedTuple):
         measured."""
         return self.provenance.get("near")
 
+    @property
+    def whole(self) -> bool:
+        """Whether only whole severities were measured."""
+        return bool(self.provenance.get("whole"))
+
     def unfinished(self) -> list[tuple[str, str]]:
-        """The ordered pairs of which a severity is not measured; with `near`, of the coarse grid only."""
-        accuracy = self.accuracy if self.near is None else self.accuracy[:, :, ::COARSE, ::COARSE]
+        """The ordered pairs of which a severity is not measured that has to be."""
+        step = WHOLE if self.whole else 1 if self.near is None else COARSE
+        accuracy = self.accuracy[:, :, ::step, ::step]
         pairs = np.argwhere(np.isnan(accuracy).any((2, 3)))
         return [(self.names[a], self.names[b]) for a, b in pairs if a != b]
 
@@ -160,6 +167,8 @@ class Calibration(NamedTuple):
         """
         self.check((first, second), target)
         pair = self.accuracy[self.names.index(first), self.names.index(second)]
+        if self.whole:
+            return between(pair[::WHOLE, ::WHOLE])
         return pair.astype(np.float64) if self.near is None else interpolated(pair)
 
     def check_path(self, first: str, second: str, path: Iterable[tuple[int, int]]) -> None:
@@ -191,6 +200,15 @@ def not_finished(first: str, second: str) -> HoldfastError:
         f"The calibration of {first} and {second} is not finished. Run `holdfast calibrate` again, "
         "or merge all its shards."
     )
+
+
+def between(matrix: np.ndarray) -> np.ndarray:
+    """Accuracies [21,21] from those of whole severities [6,6], monotone between neighbours (PCHIP)."""
+    from scipy.interpolate import RegularGridInterpolator
+
+    levels = np.arange(0, LEVELS, WHOLE)
+    pchip = RegularGridInterpolator((levels, levels), matrix.astype(np.float64), method="pchip")
+    return pchip(np.moveaxis(np.indices((LEVELS, LEVELS)), 0, -1))
 
 
 def interpolated(matrix: np.ndarray) -> np.ndarray:

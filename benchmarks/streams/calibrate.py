@@ -7,6 +7,7 @@ from datetime import date
 from functools import lru_cache
 from itertools import permutations, product
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -15,7 +16,7 @@ from tqdm import tqdm
 
 from ... import HoldfastError, in_range
 from ...datamodules import Calibration, ImageSource
-from ...datamodules.calibration import COARSE, LEVELS, STEP, interpolated
+from ...datamodules.calibration import COARSE, LEVELS, STEP, WHOLE, interpolated
 from ...datamodules.ccc import EASY, find_path, target_of
 from ...datamodules.corruptions import check, corrupt
 from ...datamodules.corruptions.parameters import TABLES
@@ -57,6 +58,17 @@ def parser() -> argparse.ArgumentParser:
         type=difficulty,
         help="measure only the entries that paths of this difficulty need: easy, medium, hard or percent",
     )
+    add(
+        "--whole",
+        action="store_true",
+        help="measure whole severities only (36 of 441 entries a pair), and interpolate between them",
+    )
+    add(
+        "--crop",
+        choices=("center", "random"),
+        default="center",
+        help="of a folder's images; random: as CCC's streams crop them (default: center)",
+    )
     add("--official", type=Path, help="convert CCC's published pickle instead")
     add("--merge", type=Path, nargs="+", help="join these files into --out instead")
     return parser
@@ -89,6 +101,8 @@ def calibrate(
     table: str = "imagenet",
     share: tuple[int, int] = (0, 1),
     difficulty: float | str | None = None,
+    whole: bool = False,
+    crop: Literal["center", "random"] = "center",
 ) -> Calibration:
     """Measure a model's calibration, or continue the one in `out`, which is saved after every row.
 
@@ -100,8 +114,12 @@ def calibrate(
         corruptions: two or more corruptions.
         share: (I, N) measures every N-th part, starting with I.
         difficulty: measure only the entries that CCC's paths of this difficulty need.
+        whole: measure whole severities only; the others are interpolated.
+        crop: of the images of a folder; CCC's published accuracies are of central crops.
     """
     in_range(1, images=images)
+    if whole and difficulty is not None:
+        raise HoldfastError("--whole serves every difficulty. Leave out --difficulty, or --whole.")
     if len(names := tuple(corruptions)) < 2 or len(set(names)) < len(names):
         raise HoldfastError("--corruptions needs two or more different corruptions.")
     for name in names:
@@ -111,7 +129,7 @@ def calibrate(
     net = with_logits(given).eval().to("cuda" if torch.cuda.is_available() else "cpu")
     opened = source
     if isinstance(opened, str):
-        opened = open_source(opened, size, "calibration", "center")
+        opened = open_source(opened, size, "calibration", crop)
     provenance = {
         "backbone": backbone if isinstance(backbone, str) else type(backbone).__name__,
         "weights": weights_hash(net),
@@ -122,13 +140,37 @@ def calibrate(
         "table": table,
         "date": date.today().isoformat(),
     }
-    provenance |= {} if target is None else {"near": target}
+    provenance |= {"whole": True} if whole else {} if target is None else {"near": target}
     meter, out = AccuracyMeter(net, opened, names, images, table), Path(out)
     with locked(out, wait=False):
         calibration = begun(out, names, provenance)
-        for _ in measured(meter, calibration.accuracy, share, target):
+        for _ in measured(meter, calibration.accuracy, share, target, whole):
+            calibration.save(out)
+        if whole and not calibration.unfinished() and "held_out" not in calibration.provenance:
+            calibration.provenance["held_out"] = held_out(meter, calibration)
             calibration.save(out)
     return calibration
+
+
+def held_out(
+    meter: "AccuracyMeter", calibration: Calibration, entries: int = 40
+) -> dict[str, float]:
+    """Measured minus interpolated accuracies of random entries that are not of whole severities, in points.
+
+    Their mean and root mean square, and the latter's part that the number of images explains.
+    """
+    rng, off, noise = np.random.default_rng(0), [], []
+    elsewhere = [at for at in product(range(LEVELS), repeat=2) if at[0] % WHOLE or at[1] % WHOLE]
+    for _ in range(entries):
+        a, b = (int(n) for n in rng.choice(len(calibration.names), 2, replace=False))
+        at, matrix = elsewhere[rng.integers(len(elsewhere))], np.full((LEVELS, LEVELS), np.nan)
+        meter.fill(matrix, a, b, [at])
+        expected = calibration.matrix(calibration.names[a], calibration.names[b])[at]
+        off.append(matrix[at] - expected)
+        noise.append(expected * (100 - expected) / meter.images)
+    numbers = {"mean": np.mean(off), "rms": np.sqrt(np.mean(np.square(off)))}
+    numbers |= {"rms_of_sampling": np.sqrt(np.mean(noise))}
+    return {"entries": entries} | {name: round(float(n), 2) for name, n in numbers.items()}
 
 
 def begun(path: Path, names: tuple[str, ...], provenance: dict) -> Calibration:
@@ -145,9 +187,9 @@ def begun(path: Path, names: tuple[str, ...], provenance: dict) -> Calibration:
 
 
 def agree(a: dict, b: dict, keys: tuple[str, ...]) -> bool:
-    """Whether two provenances agree in the difficulty and in those of these entries that both have."""
+    """Whether two provenances agree in what is measured and in those of these entries that both have."""
     same = all(a[key] == b[key] for key in keys if key in a and key in b)
-    return same and a.get("near") == b.get("near")
+    return same and all(a.get(key) == b.get(key) for key in ("near", "whole"))
 
 
 def merged(paths: list[Path]) -> Calibration:
@@ -212,14 +254,19 @@ class AccuracyMeter:
 
 
 def measured(
-    meter: AccuracyMeter, accuracy: np.ndarray, share: tuple[int, int], target: float | None
+    meter: AccuracyMeter,
+    accuracy: np.ndarray,
+    share: tuple[int, int],
+    target: float | None,
+    whole: bool,
 ) -> Iterator[None]:
     """Fill this share of the accuracies [n,n,21,21]; yields whenever there are new ones to save."""
     numbers, (first, shares) = range(len(meter.names)), share
     parts: list[tuple[int, int, list[tuple[int, int]]]]
     if target is None:
-        rows = list(product(numbers, range(LEVELS)))[first::shares]
-        whole = {i: [(i, j) for j in range(LEVELS)] for i in range(LEVELS)}
+        levels = range(0, LEVELS, WHOLE if whole else 1)
+        rows = list(product(numbers, levels))[first::shares]
+        whole = {i: [(i, j) for j in levels] for i in levels}
         parts = [(a, b, whole[i]) for a, i in rows for b in numbers if b != a]
     else:
         own: list[tuple[int, int]] = []  # of each pair: `fill_path` finds them
@@ -227,10 +274,21 @@ def measured(
     for a, b, wanted in tqdm(parts, desc="calibrate", unit=" parts", smoothing=0):
         if target is None:
             counts = iter([meter.fill(accuracy[a, b], a, b, wanted)])
+            if whole:
+                share_single(accuracy, a, b)
         else:
             counts = fill_path(meter, accuracy[a, b], a, b, target)
         for _ in filter(None, counts):
             yield
+
+
+def share_single(accuracy: np.ndarray, a: int, b: int) -> None:
+    """Give what was measured of a corruption alone to its pairs with all others."""
+    for alone, every in (
+        (accuracy[a, b, :, 0], accuracy[a, :, :, 0]),
+        (accuracy[a, b, 0], accuracy[:, b, 0]),
+    ):
+        np.copyto(every, alone, where=np.isnan(every) & ~np.isnan(alone))
 
 
 def fill_path(

@@ -184,6 +184,26 @@ def test_paths_of_one_difficulty_need_few_entries(target: float) -> None:
     assert np.mean([a for a, _ in off]) < np.mean([b for _, b in off]) + 0.5
 
 
+def test_whole_severities_serve_every_difficulty(tmp_path: Path) -> None:
+    out = tmp_path / "whole.npz"
+    assert main([*CALIBRATE.split(), "--out", str(out), "--whole", "--difficulty", "30"]) == 2
+    assert main([*CALIBRATE.split(), "--out", str(out), "--whole"]) == 0
+    whole = Calibration.load(out)
+    a, b = whole.names[:2]
+    assert not whole.unfinished()
+    assert whole.provenance["held_out"]["entries"] == 40
+    assert (~np.isnan(whole.accuracy[0, 1])).sum() == 36
+    # What was measured of one corruption alone holds for all its pairs.
+    assert len({tuple(own[::4, 0]) for c, own in enumerate(whole.accuracy[0]) if c}) == 1
+    matrix = whole.matrix(a, b)
+    assert np.allclose(matrix[::4, ::4], whole.accuracy[0, 1, ::4, ::4], atol=1e-4)
+    low, high = sorted((matrix[4, 0], matrix[8, 0]))
+    assert low - 1e-4 <= matrix[6, 0] <= high + 1e-4
+    for target in (30, 45):
+        stream = CCC(Digits(), difficulty=target, calibration=out, corruptions=[a, b])
+        assert len(stream.path(a, b)) > 1
+
+
 def test_a_calibration_near_one_difficulty_serves_only_that(
     tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
