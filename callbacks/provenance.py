@@ -26,6 +26,8 @@ from .protocols import Adapting, callbacks_of, method_of, stream_of
 from .recovery import Recovery, arguments
 
 PACKAGES = ("holdfast", "torch", "torchvision", "lightning", "timm", "numpy", "imagecorruptions")
+# What a commit is for: changed results and pages, which commands write, do not count.
+CODE = ("--", ".", ":!*.md", ":!docs", ":!tests", ":!benchmarks/papers/*/results")
 
 
 # ---- what a run is --------------------------------------------------------------------------------
@@ -184,16 +186,19 @@ def processor() -> str:
 
 @cache
 def commit() -> str | None:
-    """The commit of a clone, with "-dirty" where files were changed; None for an installed package."""
+    """The commit of a clone, with "-dirty" where code was changed; None for an installed package."""
     root = Path(__file__).parents[1]
     if not (root / ".git").exists():
         return None
-    words = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
-    with suppress(OSError, subprocess.SubprocessError):
+
+    def git(*words: str) -> str:
         found = subprocess.run(
-            words, cwd=root, capture_output=True, text=True, timeout=20, check=True
+            ["git", *words], cwd=root, capture_output=True, text=True, timeout=20, check=True
         )
         return found.stdout.strip()
+
+    with suppress(OSError, subprocess.SubprocessError):
+        return git("rev-parse", "HEAD") + ("-dirty" if git("diff", "HEAD", "--stat", *CODE) else "")
     return None
 
 

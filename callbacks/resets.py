@@ -175,6 +175,7 @@ class AccuracyReset(AlarmReset):
         window: length of the two windows compared.
         margin: 0.02 as in the official code; the paper does not mention it (0).
         floor: the smallest estimate that counts as healthy.
+        each: compare all of the last estimates with all of those before instead of the means.
         keep_memory: see `Reset`.
     """
 
@@ -184,13 +185,14 @@ class AccuracyReset(AlarmReset):
         window: int = 5,
         margin: float = 0.02,
         floor: float = 0.2,
+        each: bool = False,
         keep_memory: bool = False,
     ) -> None:
-        self.raised = Alarm(estimator, Drop(window, margin, floor))
+        self.raised = Alarm(estimator, Drop(window, margin, floor, each))
         self.raised.name = type(self).__name__
         super().__init__(self.raised, keep_memory)
         self.estimator = self.raised.estimator
-        self.window, self.margin, self.floor = window, margin, floor
+        self.window, self.margin, self.floor, self.each = window, margin, floor, each
 
     def listen(self, watching: Sequence[object], in_trainer: bool = False) -> None:
         self.raised.listen(watching)

@@ -50,7 +50,8 @@ class Drop(Rule):
     Alarm if the last estimate is below `floor`, or if the mean of the last `window` estimates is
     more than `margin` below that of the `window` before. Estimates from before a reset do not
     count, and batches without an estimate are skipped; a batch that is not finite raises the alarm
-    as well. The paper has no margin, the official code 2 points.
+    as well. The paper has no margin, the official code 2 points. With `each`, all of the last
+    estimates must be below all of those before, as the paper's sentence can be read.
 
     >>> Drop(window=1)((60.0,), Seen(0.57))
     ((60.0, 57.0), True)
@@ -59,6 +60,7 @@ class Drop(Rule):
     window: int = 5
     margin: float = MARGIN
     floor: float = 0.2
+    each: bool = False
 
     def __call__(self, state: State, seen: Seen) -> tuple[State, bool]:
         estimates = () if seen.fresh else state
@@ -68,9 +70,11 @@ class Drop(Rule):
         if seen.not_finite or not estimates:
             return estimates, seen.not_finite
         before, last = estimates[: -self.window], estimates[-self.window :]
-        dropped = len(before) == self.window and (
-            sum(last) / self.window + 100 * self.margin < sum(before) / self.window
-        )
+        dropped = False
+        if len(before) == self.window:
+            means = sum(last) / self.window, sum(before) / self.window
+            high, low = (max(last), min(before)) if self.each else means
+            dropped = high + 100 * self.margin < low
         return estimates, last[-1] < 100 * self.floor or dropped
 
 

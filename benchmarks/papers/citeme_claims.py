@@ -40,7 +40,7 @@ def tabulated(
 
 experiment("citeme/T3")(tabulated, rows=citeme_tables.best)
 by_setting = experiment("citeme/T4")(tabulated, rows=citeme_tables.by_setting, table=4)
-later_models = experiment("citeme/T5")(tabulated, rows=citeme_tables.by_setting, table=5)
+experiment("citeme/T5")(tabulated, rows=citeme_tables.by_setting, table=5)
 by_year = experiment("citeme/T8")(tabulated, rows=citeme_tables.by_year)
 by_year.says("older-easier").rises(None, RUNS, start="2024", to="before 2024")
 
@@ -51,19 +51,13 @@ def setting(commands: str, demonstration: bool) -> Callable[[list[Any]], list[An
     return lambda xs: [x for x in xs if x == name]
 
 
-# Pairs of settings, of which the second has a demonstration, or may also read.
-DEMONSTRATED = [((commands, False), (commands, True)) for commands in COMMANDS]
-READING = [(("search", shown), ("search+read", shown)) for shown in (False, True)]
-
-for table in (by_setting, later_models):
-    for ids, pairs in (
-        (("demonstration-helps", "demonstration-only"), DEMONSTRATED),
-        (("commands-help", "commands-only"), READING),
-    ):
-        helps, only = map(table.says, ids)
-        for before, after in pairs:
-            helps.rises(GPT_4O, RUNS, start=setting_name(*before), to=setting_name(*after))
-            only.falls(besides(GPT_4O), RUNS, start=setting(*before), to=setting(*after))
+helps = by_setting.says("demonstration-helps")
+for commands in COMMANDS:
+    start, to = (setting_name(commands, shown) for shown in (False, True))
+    helps.rises(GPT_4O, RUNS, start=start, to=to)
+start, to = (setting(commands, True) for commands in COMMANDS[1:])
+by_setting.says("commands-help").rises(GPT_4O, RUNS, start=start, to=to)
+by_setting.says("commands-only").falls(besides(GPT_4O), RUNS, start=start, to=to)
 
 
 @experiment("citeme/Fig5")

@@ -63,7 +63,7 @@ def above(
             else:
                 name, theirs = written(than_x), t.values(beside, other, than_x)
                 found = t.gap(t.by_run(place, one, xs), theirs)
-            other = other if share == 1 else f"{share:g} x {other}"
+            other = {0: "0", 1: other}.get(share, f"{share:g} x {other}")
             yield Part(words(place, f"{one} - {other}", name), found, by, of=of)
 
 
@@ -246,8 +246,8 @@ def computed(t: Table, claim: str, least: float = 0) -> Iterator[Part]:
         yield Part("", found, least)
 
 
-def besides(*names: str) -> Callable[[list[str]], list[str]]:
-    """Select all names but these."""
+def besides(*names: X) -> Callable[[list[Any]], list[Any]]:
+    """Select all names, or x, but these."""
     return lambda every: [name for name in every if name not in names]
 
 

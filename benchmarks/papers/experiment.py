@@ -10,6 +10,7 @@ interval.says("shortest-worst").rises("RDumb", to=REST)
 Its suites and the sentences of its claims stand in PAPER/experiments.json.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -26,10 +27,11 @@ from ..suites import grid
 from ..suites.cell import Cell
 from ..suites.variants import filled
 from .table import Table
-from .verdicts import Claim, Verdict, counted, judge
+from .verdicts import UNJUDGED, Claim, Verdict, counted, judge
 
 HERE = Path(__file__).parent
 Published = dict[tuple[str, str], dict[str, Any]]  # {(panel, curve): {x: number or [mean, sd]}}
+UNKNOWN = "not recorded"  # of threads and processor
 SCALES = EMBEDDED, PHOTOS, FULL = ("embedded", "photos", "full")
 
 
@@ -47,6 +49,7 @@ class Experiment:
     at_full: further arguments of the function at full scale.
     points: whether the numbers of its claims are points of accuracy, the unit of rerun noise.
     sentences: of its claims, by group and id.
+    quotes: by id, the paper's words or the cells behind a claim.
     undecidable: by id, why embedded runs cannot decide a claim.
     """
 
@@ -60,6 +63,7 @@ class Experiment:
     at_full: Mapping[str, Any] = field(default_factory=dict)
     points: bool = True
     sentences: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    quotes: Mapping[str, str] = field(default_factory=dict)
     undecidable: Mapping[str, str] = field(default_factory=dict)
     claims: list[Claim] = field(default_factory=list, init=False)
 
@@ -74,7 +78,8 @@ class Experiment:
     def says(self, id: str, **about: Any) -> Claim:
         """Add the claim with this id; `about` are further fields of `Claim`."""
         (group,) = (group for group, ids in self.sentences.items() if id in ids)
-        about = {"points": self.points, "undecidable": self.undecidable.get(id, ""), **about}
+        known = {"quote": self.quotes.get(id, ""), "undecidable": self.undecidable.get(id, "")}
+        about = {"points": self.points, **known, **about}
         self.claims.append(Claim(id, self.sentences[group][id], group, **about))
         return self.claims[-1]
 
@@ -143,11 +148,21 @@ class Experiment:
         )
 
     def verdicts(self, results: Mapping[str, Any]) -> list[Verdict]:
-        """The verdict on each claim by these results; the rerun noise is that of embedded runs."""
+        """The verdict on each claim by these results; the rerun noise is that of embedded runs.
+
+        Committed results of unknown origin decide no claim.
+        """
+        if reason := self.unreliable(results):
+            return [Verdict(claim, UNJUDGED, reason, []) for claim in self.claims]
         scale = results.get("scale", EMBEDDED)
         noise = self.noise if scale == EMBEDDED else 0
         table = Table.read(results["table"])
         return [judge(claim, table, scale, noise) for claim in self.claims]
+
+    def unreliable(self, results: Mapping[str, Any]) -> str:
+        """Why committed results decide no claim; "" if they do, or if they are not the committed ones."""
+        known = any(results is own for own in self.kept.values())
+        return unreliable(results["provenance"]) if known else ""
 
     @property
     def judged(self) -> list[Verdict]:
@@ -189,6 +204,14 @@ def experiment(
         return EXPERIMENTS.setdefault(name, own)
 
     return register
+
+
+def unreliable(facts: Mapping[str, Any]) -> str:
+    """Why results of this provenance must not be committed; "" if nothing speaks against it."""
+    if re.search(r"\+|-dirty|None", str(facts.get("commit"))):
+        return "made by uncommitted code"
+    known = (str(facts.get(key, UNKNOWN)) for key in ("threads", "processor"))
+    return "made with unknown threads or processor" if any(UNKNOWN in own for own in known) else ""
 
 
 @cache

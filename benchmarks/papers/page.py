@@ -40,9 +40,18 @@ column by the runs on photographs (ImageNet's and CIFAR-10's, with networks that
 `holdfast paper NAME` repeats the runs. The pages list each claim with the numbers that decide it.
 
 A claim is judged by 95 % intervals of differences paired by run; a run counts once, whatever the number
-of its windows and columns. A claim of several parts holds if all of them do. *Undecided*: an interval
-contains the limit. *Premise not met*: what the claim is about did not happen. *Not judged*: there is one
-run, or these runs cannot decide it."""
+of its windows and columns. A claim of several parts holds if each part's interval is on the claimed side,
+which needs no correction (an intersection-union test). It does not hold if one part's interval is on the
+other side after Holm's correction for the number of parts. *Undecided*: an interval contains the limit.
+*Equal*: what is compared is the same in every run, so further runs would not decide. *Premise not met*:
+what the claim is about did not happen. *Not judged*: there is one run, these runs cannot decide the claim,
+or the results were made by uncommitted code or with unknown threads or processor. A size that was measured
+on ImageNet is judged at full scale only; here its direction is.
+
+Each of the papers' claims is followed by the paper's words or cells, in brackets, which a test compares
+with the claim where they are printed numbers. Readings of a figure, claims with a threshold of ours, and
+claims of papers that came later are counted apart. [Verdicts that changed](changes.md) lists what earlier
+versions of this page said."""
 
 
 def section(
@@ -80,6 +89,8 @@ def section(
         parts.append(f"Columns: {table.axis}.")
     if picture:
         parts.append(f"![{own.shows}]({picture})")
+    if reason := own.unreliable(results):
+        parts.append(f"These numbers decide no claim: they were {reason}.")
     if missing := results.get("missing"):
         runs = "; ".join(first_of(missing, 8)).rstrip(".")
         parts.append(f"Missing runs ({len(missing)}): {runs}.")
@@ -192,7 +203,10 @@ def verdict_text(found: list[Verdict]) -> str:
     text = []
     for group, title in GROUPS.items():
         own = [verdict for verdict in found if verdict.claim.group == group]
-        lines = [f"{verdict.state}: {verdict.claim.says} ({verdict.because})" for verdict in own]
+        lines = [
+            f"{v.state}: {v.claim.says}{v.claim.quote and f' [{v.claim.quote}]'} ({v.because})"
+            for v in own
+        ]
         text += [f"{title}:\n\n{listed(lines)}"] if own else []
     return "\n\n".join(text) or NO_CLAIM
 

@@ -18,7 +18,7 @@ from ..results.run_state import state
 from ..results.runs import Run, collect, set_beside
 from ..suites import suite
 from ..suites.cell import Cell
-from .experiment import EXPERIMENTS, FULL, PHOTOS, Experiment
+from .experiment import EXPERIMENTS, FULL, PHOTOS, UNKNOWN, Experiment, unreliable
 from .page import overview, page, section
 from .table import Table
 
@@ -163,18 +163,25 @@ def tabulate(own: Experiment, args: argparse.Namespace) -> tuple[dict[str, Any],
 
 
 def provenance(runs: Iterable[Run]) -> dict[str, Any]:
-    """Code and date, the threads, processors and weights of the runs, or those of this process."""
+    """Code and date, the threads, processors and weights of the runs, or those of this process.
+
+    The commits are those of the runs and of this process, which tabulates them.
+    """
     from ...callbacks.provenance import commit, installed, processor  # deferred: imports torch
 
     facts = [run.provenance for run in runs]
-    threads = {str(own["threads"]) for own in facts if "threads" in own} or {str(os.cpu_count())}
-    processors = {str(own["device"]) for own in facts if "device" in own} or {processor()}
+
+    def of_runs(key: str, otherwise: object) -> str:
+        known = {str(own.get(key, UNKNOWN)) for own in facts} or {str(otherwise)}
+        return ", ".join(sorted(known))
+
+    commits = {str(own.get("commit")) for own in facts} | {str(commit())}
     return {
         "version": installed("holdfast"),
-        "commit": commit(),
+        "commit": ", ".join(sorted(commits)),
         "date": date.today().isoformat(),
-        "threads": ", ".join(sorted(threads)),
-        "processor": ", ".join(sorted(processors)),
+        "threads": of_runs("threads", os.cpu_count()),
+        "processor": of_runs("device", processor()),
         "weights": sorted({run.weights for run in runs if run.weights}) or "none",
         **({"images": images} if (images := images_of(runs)) else {}),
     }
@@ -230,6 +237,11 @@ def keep(own: Experiment, results: dict[str, Any], picture: Path) -> None:
         raise HoldfastError(
             f"{own.name}: --keep needs complete results at embedded scale, or results of photos. Rerun the "
             "same command without --keep to write the available results next to the runs."
+        )
+    if reason := unreliable(results["provenance"]):
+        raise HoldfastError(
+            f"{own.name}: --keep cannot write results that were {reason}. Commit the code, delete the runs "
+            "that were made before, and rerun the same command."
         )
     path, copy = own.path(scale), DOCS / own.paper / own.named(scale, ".png")
     for file in (path, copy):

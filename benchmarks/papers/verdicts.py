@@ -1,23 +1,27 @@
 """Claims, and the verdicts on them: a state, and the numbers from which it follows, in words."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Concatenate, NamedTuple, ParamSpec
 
+from ..results.run_statistics import holm, p_value
 from ..results.text_table import first_of
 from . import claims
 from .claims import INF, Check, Part, Parts
 from .table import Table
 
-HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
+HOLDS, FAILS, UNDECIDED, EQUAL = "holds", "does not hold", "undecided", "equal"
 PREMISE, UNJUDGED = "premise not met", "not judged"
-STATES = (HOLDS, FAILS, UNDECIDED, PREMISE, UNJUDGED)
+STATES = (HOLDS, FAILS, UNDECIDED, EQUAL, PREMISE, UNJUDGED)
 ONE_RUN, NO_RUNS = "one run, not judged", "runs are missing"
+DIRECTION = "the direction only, as the size is ImageNet's"
 SHOWN = 4  # maximum number of failed parts of a conjunction that are listed
 GROUPS = {
     "paper": "The papers' claims",
-    "ours": "Our own hypotheses",
+    "figure": "Our readings of the papers' figures",
     "threshold": "The papers' claims with a threshold of ours",
+    "others": "Claims of later papers, checked on our streams",
+    "ours": "Our own hypotheses",
 }
 Arguments = ParamSpec("Arguments")
 
@@ -37,19 +41,23 @@ def deferred(
 class Claim:
     """A sentence of a paper, or of ours, and its checks: its methods, which can be chained, or functions.
 
-    group: whose claim it is, one of GROUPS. points: whether its numbers are points of accuracy, the unit of
-    rerun noise. undecidable: the reason why embedded runs cannot decide the claim. premise: a check that
-    must hold for the claim to be meaningful; `unless` states what is missing without it.
+    group: whose claim it is, one of GROUPS. quote: the paper's own words or cells. points: whether its
+    numbers are points of accuracy, the unit of rerun noise. at_full: further arguments of its checks at
+    full scale, such as a size that was measured on ImageNet; at other scales its direction is judged.
+    undecidable: the reason why embedded runs cannot decide the claim. premise: a check that must hold for
+    the claim to be meaningful; `unless` states what is missing without it.
     """
 
     id: str
     says: str
     group: str
+    quote: str = ""
     points: bool = True
+    at_full: Mapping[str, Any] = field(default_factory=dict)
     undecidable: str = ""
     premise: Check | None = None
     unless: str = ""
-    checks: list[Check] = field(default_factory=list)
+    checks: list[Callable[..., Parts]] = field(default_factory=list)
 
     def __call__(self, check: Check) -> Check:
         """Check the claim by the decorated function."""
@@ -60,12 +68,13 @@ class Claim:
         self, check: Callable[Concatenate[Table, Arguments], Parts], *args: Any, **options: Any
     ) -> "Claim":
         """Check the claim also by a function of the table and these arguments."""
-        self.checks.append(lambda table: check(table, *args, **options))
+        self.checks.append(lambda table, **full: check(table, *args, **{**options, **full}))
         return self
 
-    def check(self, table: Table) -> list[Part]:
-        """The parts of the claim."""
-        return [part for check in self.checks for part in check(table)]
+    def check(self, table: Table, full: bool = False) -> list[Part]:
+        """The parts of the claim, at full scale with the sizes that hold there."""
+        sizes = self.at_full if full else {}
+        return [part for check in self.checks for part in check(table, **sizes)]
 
     above = deferred(claims.above)
     below = deferred(claims.below)
@@ -95,8 +104,8 @@ class Verdict(NamedTuple):
     def as_json(self) -> dict[str, Any]:
         """The verdict for `holdfast paper --json`."""
         return {
-            **{"id": self.claim.id, "says": self.claim.says, "group": self.claim.group},
-            **{"state": self.state, "because": self.because},
+            **{"id": self.claim.id, "says": self.claim.says, "quote": self.claim.quote},
+            **{"group": self.claim.group, "state": self.state, "because": self.because},
             "parts": [part._asdict() for part in self.parts],
         }
 
@@ -104,8 +113,9 @@ class Verdict(NamedTuple):
 def judge(claim: Claim, table: Table, scale: str = "embedded", noise: float = 0) -> Verdict:
     """Judge a claim by the 95 % intervals of its parts in a table, all of which must hold.
 
-    noise: the change of a number in points when the same runs are repeated; a smaller effect is
-    undecided.
+    That each interval is on the claimed side needs no correction (an intersection-union test); that one of
+    several is on the other side does: Holm's. noise: the change of a number in points when the same runs
+    are repeated; a smaller effect is undecided.
     """
     noise = noise if claim.points else 0
     if claim.undecidable and scale == "embedded":
@@ -114,12 +124,23 @@ def judge(claim: Claim, table: Table, scale: str = "embedded", noise: float = 0)
         premise = list(claim.premise(table))
         if lacking := [part for part in premise if state(part) != HOLDS]:
             return Verdict(claim, PREMISE, f"{claim.unless}: {listing(lacking)}", premise)
-    parts = claim.check(table)
+    parts = claim.check(table, scale == "full")
     if not parts or any(part.found is None for part in parts):
         return Verdict(claim, UNJUDGED, NO_RUNS, parts)
+    states = corrected(parts, noise)
+    result = next((s for s in (FAILS, EQUAL) if s in states), UNDECIDED)
+    reason = because(parts, states, noise)
+    if claim.at_full and scale != "full":
+        reason = f"{DIRECTION}: {reason}"
+    return Verdict(claim, states[0] if len({*states}) == 1 else result, reason, parts)
+
+
+def corrected(parts: list[Part], noise: float = 0) -> list[str]:
+    """The verdict on each part; one that fails only without Holm's correction is undecided."""
     states = [state(part, noise) for part in parts]
-    result = FAILS if FAILS in states else states[0] if len({*states}) == 1 else UNDECIDED
-    return Verdict(claim, result, because(parts, states, noise), parts)
+    refuted = holm([p_value(part.found, part.least, part.most) for part in parts])
+    pairs = zip(states, refuted, strict=True)
+    return [UNDECIDED if own == FAILS and not surely else own for own, surely in pairs]
 
 
 def state(part: Part, noise: float = 0) -> str:
@@ -127,6 +148,8 @@ def state(part: Part, noise: float = 0) -> str:
     mean, low, high, _ = part.found or (0.0, None, None, 0)
     if low is None or high is None:
         return UNJUDGED
+    if low == high and mean in (part.least, part.most):
+        return EQUAL
     if high < part.least or low > part.most:
         result = FAILS
     elif low > part.least and high < part.most:
@@ -150,8 +173,9 @@ def because(parts: list[Part], states: list[str], noise: float) -> str:
         return f"all {len(parts)} parts; the closest: {described(closest, noise)}"
     if all(part.found and part.found.low is None for part in parts):
         return f"{len(parts)} comparisons of one run each"
-    open_ = [p for p, s in zip(parts, states, strict=True) if s != HOLDS]
-    open_.sort(key=lambda part: state(part, noise) != FAILS)
+    # Those that fail first.
+    several = sorted(zip(states, parts, strict=True), key=lambda pair: pair[0] != FAILS)
+    open_ = [part for own, part in several if own != HOLDS]
     return f"of {len(parts)} parts {counted(states)}: {listing(open_, noise)}"
 
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
+from scipy.special import ndtri, stdtr, stdtrit
 
 from ...intervals import exact_interval
 
@@ -95,6 +95,34 @@ def share_of_runs(values: Mapping[Key, Sequence[float]]) -> Difference | None:
         return None
     share, n = float(np.mean([value > 0 for value in numbers])), len(values)
     return Difference(share, *exact_interval(share * n, n, LEVEL), n)
+
+
+def p_value(found: Difference | None, least: float, most: float) -> float:
+    """The two-sided p-value, in [0,1], of a mean that is below `least` or above `most`; 1 if it is not.
+
+    Student's, from the interval's half on the side of the limit.
+    """
+    mean, low, high, n = found or (0.0, None, None, 0)
+    if low is None or high is None or least <= mean <= most:
+        return 1.0
+    gap, half = (least - mean, high - mean) if mean < least else (mean - most, mean - low)
+    freedom = max(n - 1, 1)
+    quantile = stdtrit(freedom, (1 + LEVEL) / 2)
+    return float(2 * stdtr(freedom, -gap / half * quantile)) if half else 0.0
+
+
+def holm(p_values: Sequence[float]) -> list[bool]:
+    """Which hypotheses are rejected at the level 5 % over all of them (Holm 1979).
+
+    >>> holm([0.04, 0.01, 0.03])
+    [False, True, False]
+    """
+    rejected = [False] * len(p_values)
+    for rank, n in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        if p_values[n] * (len(p_values) - rank) > 1 - LEVEL:
+            break
+        rejected[n] = True
+    return rejected
 
 
 def deviation(values: Collection[float]) -> float | None:

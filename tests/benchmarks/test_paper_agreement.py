@@ -91,7 +91,7 @@ def test_a_shift_without_an_accuracy_line_decides_nothing(table: Table) -> None:
     assert part.found is not None
     assert abs(part.found.mean) < 100
     own = EXPERIMENTS["agreement/Fig2"]
-    found = {verdict.claim.id: verdict for verdict in own.verdicts(own.committed)}
+    found = {verdict.claim.id: verdict for verdict in own.verdicts({**own.committed})}
     assert (found["c2-gain"].state, found["c3-slopes"].state) == (UNDECIDED, HOLDS)
     gains = [part.found.mean for part in found["c2-gain"].parts if part.found]
     assert gains == pytest.approx([-0.48, -0.70], abs=0.01)

@@ -5,13 +5,15 @@ from functools import partial
 from typing import Any
 
 import pytest
+from scipy.stats import ttest_1samp
 
 from holdfast.benchmarks.papers import EXPERIMENTS, claims
 from holdfast.benchmarks.papers.claims import Part, besides
-from holdfast.benchmarks.papers.experiment import data
+from holdfast.benchmarks.papers.experiment import Experiment, data
 from holdfast.benchmarks.papers.page import section
 from holdfast.benchmarks.papers.table import FIRST, REST, Table, tidy
 from holdfast.benchmarks.papers.verdicts import (
+    EQUAL,
     FAILS,
     HOLDS,
     PREMISE,
@@ -22,7 +24,7 @@ from holdfast.benchmarks.papers.verdicts import (
     judge,
     state,
 )
-from holdfast.benchmarks.results.run_statistics import Difference
+from holdfast.benchmarks.results.run_statistics import Difference, holm, p_value
 
 Cells = dict[tuple[str, str, str | float], list[float]]
 
@@ -149,8 +151,8 @@ def verdict(
 
 def test_a_claim_of_several_parts_says_which_hold() -> None:
     found, because = verdict("a", ["b"], each=slice(None))
-    assert found == UNDECIDED  # at 3 they are equal
-    assert "of 3 parts 2 hold, 1 undecided: a - b, 3" in because
+    assert found == EQUAL  # at 3, in every run
+    assert "of 3 parts 2 hold, 1 equal: a - b, 3 +0.00" in because
     claim = Claim("it-is-so", "it is so", "paper").above("a", "b", x=1).rises("b", to=2)
     assert [part.name for part in judge(claim, CURVES).parts] == ["a - b", "b, 2 - 1"]
     found, because = verdict("b", "a", each=slice(None))
@@ -159,6 +161,51 @@ def test_a_claim_of_several_parts_says_which_hold() -> None:
     found, because = verdict("a", "b", each=[1, 2])
     assert found == HOLDS
     assert "all 2 parts" in because
+
+
+def test_one_part_of_many_fails_only_after_holms_correction() -> None:
+    """p = 0.02 refutes a claim of two parts and none of three; the p-values are scipy's."""
+    low, even = [-0.42, -1.0, -0.3, -1.6, -0.2, -0.9], [1.0, -1.0, 2.0, -2.0, 1.5, -1.5]
+    cells: Cells = {("", "a", x): low if x == 1 else even for x in range(1, 4)}
+    cells |= {("", "b", x): [0.0] * 6 for x in range(1, 4)}
+    table = table_of(cells)
+    (part,) = claims.above(table, "a", "b", x=1)
+    chance = p_value(part.found, 0, claims.INF)
+    assert chance == pytest.approx(ttest_1samp(low, 0).pvalue)
+    assert 0.05 / 3 < chance < 0.05 / 2
+    assert verdict("a", "b", table=table, each=[1, 2])[0] == FAILS
+    assert verdict("a", "b", table=table, each=[1, 2, 3])[0] == UNDECIDED
+    assert holm([0.01, 0.04, 0.03, 0.005]) == [True, False, False, True]
+    assert p_value(Difference(1, 0.5, 1.5, 3), 0, claims.INF) == 1
+
+
+def test_a_size_of_imagenet_is_judged_at_full_scale_only() -> None:
+    claim = Claim("by-six", "a is 6 above b", "paper", at_full={"by": 6}).above("a", "b", x=2)
+    assert judge(claim, CURVES, "full").state == FAILS
+    found = judge(claim, CURVES)
+    assert found.state == HOLDS
+    assert found.because.startswith("the direction only")
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        ({"commit": "1ce6876+", "threads": "1", "processor": "x"}, "uncommitted"),
+        ({"commit": "1ce6876", "threads": "not recorded", "processor": "x"}, "unknown threads"),
+        ({"commit": "1ce6876, 2ce6876-dirty", "threads": "1", "processor": "x"}, "uncommitted"),
+        ({"commit": "1ce6876", "threads": "1"}, "unknown threads or processor"),
+        ({"commit": "1ce6876", "threads": "1", "processor": "x"}, ""),
+    ],
+)
+def test_results_of_unknown_origin_decide_nothing(facts: dict[str, str], reason: str) -> None:
+    """Where they are committed; the picture stays, marked."""
+    own = Experiment(lambda: tidy([]), "rdumb/x", sentences={"paper": {"up": "a is above b"}})
+    own.says("up").above("a", "b", x=2)
+    own.kept = {"embedded": {"scale": "embedded", "table": CURVES.as_json(), "provenance": facts}}
+    (found,) = own.judged
+    assert (found.state, reason in found.because) == (UNJUDGED if reason else HOLDS, True)
+    assert ("decide no claim" in section(own, own.committed)) == bool(reason)
+    assert own.verdicts({**own.committed})[0].state == HOLDS  # results of one's own
 
 
 def test_claims_without_a_verdict() -> None:
@@ -179,7 +226,7 @@ def test_claims_without_a_verdict() -> None:
 
 def judged(name: str) -> Any:
     own = EXPERIMENTS[name]
-    return own.verdicts(own.committed)
+    return own.verdicts({**own.committed})
 
 
 def test_an_effect_below_the_rerun_noise_is_undecided() -> None:

@@ -41,6 +41,9 @@ def test_aettas_rule() -> None:
     """The alarm ends once both windows are after the drop; a reset clears the earlier estimates."""
     falling = np.r_[np.full(15, 0.6), np.full(15, 0.5)]
     assert at(raised(Drop(), falling)) == list(range(16, 23))
+    # Without a margin, and with every estimate below every one before (section 5, read literally).
+    assert at(raised(Drop(margin=0), falling)) == list(range(15, 24))
+    assert at(raised(Drop(margin=0, each=True), falling)) == [19]
     fresh = np.arange(30) == 16
     assert at(raised(Drop(), falling, fresh=fresh)) == []
     assert raised(Drop(), np.full(3, 0.1)).all()
