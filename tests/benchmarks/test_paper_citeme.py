@@ -84,7 +84,7 @@ def test_claims_are_judged_where_runs_are_given(tmp_path: Path) -> None:
 
     ours, worse = runs("openai/gpt-4o", GAINS), runs("x/claude-3-opus", LOSSES)
     alone = states("citeme/T4", ours)
-    assert [*alone.values()] == ["holds", "not judged", "holds", "not judged"]
+    assert [*alone.values()] == ["holds", "holds", "not judged"]
     assert set(states("citeme/T4", ours + worse).values()) == {"holds"}
     swapped = runs("openai/gpt-4o-2024-05-13", dict([*LOSSES.items()][2:]))
     assert states("citeme/T4", swapped)["commands-help"] == "does not hold"

@@ -2,12 +2,14 @@
 
 import json
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 from scipy.stats import ttest_1samp
 
-from holdfast.benchmarks.papers import EXPERIMENTS, claims
+from holdfast import HoldfastError
+from holdfast.benchmarks.papers import EXPERIMENTS, claims, reproduce
 from holdfast.benchmarks.papers.claims import Part, besides
 from holdfast.benchmarks.papers.experiment import Experiment, data
 from holdfast.benchmarks.papers.page import section
@@ -206,6 +208,9 @@ def test_results_of_unknown_origin_decide_nothing(facts: dict[str, str], reason:
     assert (found.state, reason in found.because) == (UNJUDGED if reason else HOLDS, True)
     assert ("decide no claim" in section(own, own.committed)) == bool(reason)
     assert own.verdicts({**own.committed})[0].state == HOLDS  # results of one's own
+    if reason:
+        with pytest.raises(HoldfastError, match=reason):
+            reproduce.keep(own, {**own.committed, "missing": []}, Path("picture.png"))
 
 
 def test_claims_without_a_verdict() -> None:
