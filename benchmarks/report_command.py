@@ -1,10 +1,10 @@
 """`holdfast report`: print or write tables and a figure of the runs in a folder, finished or not."""
 
 import argparse
-import json
 from pathlib import Path
 
-from .results.report import as_json, publish, status
+from .. import HoldfastError
+from .results.report import publish, status
 from .results.runs import find
 from .results.text_table import FORMATS
 
@@ -19,10 +19,18 @@ def parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("folder", type=Path, help="folder of a run or of a suite")
     add("--status", action="store_true", help="print the state and progress of each run")
-    add("--runs", action="store_true", help="print one line per run instead of means")
-    formats = "format of the tables (default: text); csv has plain numbers and no figure"
-    add("--format", choices=(*FORMATS, "csv"), default="text", help=formats)
-    add("--json", action="store_true", help="print all results of runs and their means as JSON")
+    table = parser.add_mutually_exclusive_group()
+    table.add_argument(
+        "--runs", action="store_true", help="print one line per run instead of means"
+    )
+    pairs = "print the difference between every two methods, paired by run, with its 95 %% interval"
+    table.add_argument("--pairs", action="store_true", help=pairs)
+    formats = "format of the table (default: text); csv and json have plain numbers and no figure"
+    add("--format", choices=FORMATS, default="text", help=formats)
+    everything = "the same as --format json: all results of runs and their means"
+    add("--json", action="store_const", const="json", dest="format", help=everything)
+    columns = "columns of the table by their names in --format csv (default: all with a value)"
+    add("--columns", nargs="+", default=(), metavar="NAME", help=columns)
     page = "write one HTML page with tables, charts and data to FILE (needs holdfast[html])"
     add("--html", type=Path, metavar="FILE", help=page)
     return parser
@@ -31,13 +39,16 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str]) -> None:
     """Report the runs in a folder as text with a figure, as JSON, or as an HTML page."""
     args = parser().parse_args(argv)
+    if args.columns and (args.pairs or args.format == "json"):
+        raise HoldfastError(
+            "--columns chooses columns of means and of --runs as text, Markdown, LaTeX or CSV. Omit it."
+        )
     if args.status:
         print(status(args.folder))
     elif args.html is not None:
         from .results.report_page import write  # deferred: slow imports
 
         print(f"page: {write(args.folder, find(args.folder), args.html)}")
-    elif args.json:
-        print(json.dumps(as_json(find(args.folder)), indent=1))
     else:
-        publish(args.folder, args.format, args.runs)
+        table = "runs" if args.runs else "pairs" if args.pairs else "means"
+        publish(args.folder, args.format, table, args.columns)

@@ -16,9 +16,9 @@ from .protocols import callbacks_of, method_of, stream_of
 class Curves(Callback):
     """Logs what a step gives to each of the Trainer's loggers, as `stream/NAME` against the images seen.
 
-    Names are accuracy (if labels are known), whatever the method traces (loss, selected, ...), reset,
-    estimates by name, their absolute errors, and the other columns of those that watch. Every method
-    brings one to a Trainer with a logger and without a `RunRecord`, which is one itself.
+    Names are accuracy and nll (if labels are known), whatever the method traces (loss, selected, ...),
+    reset, estimates by name, their absolute errors, and the other columns of those that watch. Every
+    method brings one to a Trainer with a logger and without a `RunRecord`, which is one itself.
 
     Args:
         every: batches for each point of a curve, their mean; a run too short for two points has one point
@@ -65,6 +65,7 @@ class Curves(Callback):
         values = {
             "segment": batch.segment[0],
             "accuracy": outputs["accuracy"],
+            "nll": outputs["nll"],
             **method.trace,
             **{name: value for c in watching for name, value in c.columns().items()},
             "reset": float(method.reset_count - self.resets),
@@ -80,7 +81,7 @@ class Curves(Callback):
         for values, (row, estimates, stream) in self._later.read():
             number, truth = int(values.pop("segment")), values["accuracy"]
             if math.isnan(truth):
-                del values["accuracy"]
+                del values["accuracy"], values["nll"]
             else:
                 values |= {f"{name}_error": abs(own - truth) for name, own in estimates.items()}
             corruptions = None if stream is None else list(stream.segment(number).corruptions)

@@ -26,16 +26,17 @@ class RunRecord(Curves):
     """Appends a row per batch to FOLDER/record.jsonl; writes provenance.json before, summary.json after.
 
     A row has: step, images (seen so far, this batch included), segment and corruptions (of the batch's
-    first image; [[name, severity], ...]), accuracy (if labels are known), whatever the method traces
-    (loss, selected, ...), estimates by name, their absolute errors and ends of their bands, reset (1 if
-    one came before this step), seconds (since the start) and waited (those of them spent waiting for
-    batches); not_finite is 1 where a step was undone, not_finite_images the number of images left out,
-    which count as wrong; values that are not finite are null. On a CPU rows are flushed one by one, so
-    a killed run leaves all but at most its last row. On an accelerator their numbers are read together,
-    after 50 steps or a second and at each checkpoint, so the rows of a second may be missing. A run
-    that resumes from a checkpoint first drops the rows after it. The Trainer's loggers get means over
-    `every` batches (fewer at the end) against the images seen; so do TensorBoard events in the folder.
-    Where several ranks run one stream, the first writes.
+    first image; [[name, severity], ...]), accuracy and nll, the mean negative log-likelihood in nats
+    (if labels are known), whatever the method traces (loss, selected, ...), estimates by name, their
+    absolute errors and ends of their bands, reset (1 if one came before this step), seconds (since the
+    start) and waited (those of them spent waiting for batches); not_finite is 1 where a step was
+    undone, not_finite_images the number of images left out, which count as wrong; values that are not
+    finite are null. On a CPU rows are flushed one by one, so a killed run leaves all but at most its
+    last row. On an accelerator their numbers are read together, after 50 steps or a second and at each
+    checkpoint, so the rows of a second may be missing. A run that resumes from a checkpoint first drops
+    the rows after it. The Trainer's loggers get means over `every` batches (fewer at the end) against
+    the images seen; so do TensorBoard events in the folder. Where several ranks run one stream, the
+    first writes.
 
     Args:
         folder: folder of the run; made if missing.

@@ -63,7 +63,8 @@ class TTAMethod(Resettable):
     several devices at once (`Trainer(strategy="sync")`).
 
     In a Trainer, a test adapts to each batch, scores it, and logs `accuracy`, the mean of the batches'
-    accuracies as in the papers, and `accuracy_per_image`; neither counts images without a known label.
+    accuracies as in the papers, `accuracy_per_image`, the negative log-likelihood `nll` in nats per image,
+    and the expected calibration error `ece`; none counts images without a known label.
     The data are a stream, or whatever gives (images, labels) or mappings of them: see `as_batch`.
     `Trainer.predict` adapts as a test does, and returns the logits of each batch.
 
@@ -130,8 +131,10 @@ class TTAMethod(Resettable):
         self._tested = self._checked = False
         self._hooks: list[RemovableHandle] = []
         self.batch_accuracy, self.image_accuracy = WeightedMean(), WeightedMean()
+        self.nll, self.calibration = WeightedMean(), CalibrationError()
         self.metrics = MetricCollection(metrics or {}).clone()  # type: ignore[arg-type]
-        for metric in (self.batch_accuracy, self.image_accuracy, *self.metrics.values()):
+        scores = self.batch_accuracy, self.image_accuracy, self.nll, self.calibration
+        for metric in (*scores, *self.metrics.values()):
             metric.persistent(True)
             # Each rank counts all images.
             metric.sync_on_compute = metric._to_sync = False
@@ -566,15 +569,17 @@ class TTAMethod(Resettable):
         """Adapt to the batch and score the logits of `adapt`: see `scored`."""
         check_batch(batch)
         outputs = scored(self.adapt(batch.images), batch.labels)
-        labels, logits = outputs["labels"], outputs["logits"]
+        labels, logits, counted = outputs["labels"], outputs["logits"], outputs["counted"]
         if self.step_count == 1:
             source = getattr(stream_of(self.trainer), "source", None)
             check_labels(labels, logits.shape[1], getattr(source, "classes", None))
         known = labels >= 0
         self.batch_accuracy.update(outputs["accuracy"], known.any())
         self.image_accuracy.update(outputs["correct"], known)
-        if self.metrics and (known := known & logits.isfinite().all(1)).any():
-            self.metrics.update(logits[known], labels[known])
+        self.nll.update(outputs["nll"], counted.sum())
+        self.calibration.update(outputs["confidence"], outputs["correct"], counted)
+        if self.metrics and counted.any():
+            self.metrics.update(logits[counted], labels[counted])
         return outputs
 
     def on_test_epoch_end(self) -> None:
@@ -587,6 +592,8 @@ class TTAMethod(Resettable):
             return
         self.log("accuracy", self.batch_accuracy)
         self.log("accuracy_per_image", self.image_accuracy)
+        self.log("nll", self.nll)
+        self.log("ece", self.calibration)
         self.log_dict(self.metrics)
 
 
@@ -597,3 +604,28 @@ class WeightedMean(MeanMetric):
         weight = weight.to(self.dtype)
         self.mean_value += torch.where(weight > 0, value * weight, 0).sum()
         self.weight += weight.sum()
+
+
+class CalibrationError(Metric):
+    """Expected calibration error in [0,1] (Guo et al. 2017) with torchmetrics' bins.
+
+    It keeps sums over the images of each bin, while torchmetrics keeps the confidence of each image.
+    """
+
+    sums: Tensor
+
+    def __init__(self, bins: int = 15) -> None:
+        super().__init__()
+        # Of images, confidence and correct predictions; the last bin is that of confidence 1.
+        self.add_state("sums", torch.zeros(3, bins + 1), dist_reduce_fx="sum")
+
+    def update(self, confidence: Tensor, correct: Tensor, counted: Tensor) -> None:
+        """Add images [B], of which those that are not `counted` are left out."""
+        bins = torch.arange(self.sums.shape[1], device=confidence.device)
+        own = torch.bucketize(confidence, bins / bins[-1], right=True)[:, None] == bins + 1
+        values = torch.stack([counted, torch.where(counted, confidence, 0), correct])
+        self.sums += (values[:, :, None] * own).sum(1)
+
+    def compute(self) -> Tensor:
+        images, confidence, correct = self.sums
+        return (confidence - correct).abs().sum() / images.sum()

@@ -27,15 +27,16 @@ def curve(run: Run, name: str = "accuracy") -> pd.Series:
 
 
 def mean_curve(curves: Sequence[pd.Series]) -> pd.DataFrame:
-    """The mean of the curves of several runs, and one standard deviation (of one run: 0) around it.
+    """The mean of curves of several runs in [0,1], and one standard deviation (of one run: 0) around it.
 
-    It ends at the last image that all runs have processed, as unfinished runs are shorter.
+    The band ends at 0 and 1, and the curve at the last image that all runs have processed, as unfinished
+    runs are shorter.
     """
     longest = max((curve.index for curve in curves), key=lambda images: images[-1])
     values = [np.interp(longest, curve.index, curve, right=np.nan) for curve in curves]
     table = pd.DataFrame(np.transpose(values), longest).dropna()
     mean, sd = table.mean(axis=1), table.std(axis=1).fillna(0)
-    return pd.DataFrame({"mean": mean, "low": mean - sd, "high": mean + sd})
+    return pd.DataFrame({"mean": mean, "low": mean - sd, "high": mean + sd}).clip(0, 1)
 
 
 # ---- by corruption -----------------------------------------------------------------------------------

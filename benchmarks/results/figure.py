@@ -8,10 +8,12 @@ import numpy as np
 
 from ...drawing import panels, pyplot, saved
 from .batch_means import curve, mean_curve
-from .groups import Methods, groups, styles_of
+from .groups import Groups, Methods, groups, styles_of
 from .runs import Run
 
 STEP = 0.03  # distance between two rows of resets, in accuracy
+MARKERS = "osD^vPX<>ph*"  # one for each method, at points of its own, so that equal curves are seen
+APART = 8  # points of a curve from one of its markers to the next
 Looks = dict[str, dict[str, Any]]  # the arguments of matplotlib for each method's lines
 
 
@@ -24,7 +26,8 @@ def draw(runs: Sequence[Run], path: Path) -> Path:
     found = groups(runs)
     looks: Looks = {
         label: {"color": style.colour, "ls": (0, style.dashes) if style.dashes else "-"}
-        for label, style in styles_of(found).items()
+        | {"lw": 1.6, "ms": 4, "marker": MARKERS[n % len(MARKERS)]}
+        for n, (label, style) in enumerate(styles_of(found).items())
     }
     columns = min(len(found), 3) if len(found) <= 9 else 4
     width, height = (8.0, 4.0) if columns == 1 else (10.0, 2.8 if columns < 4 else 2.0)
@@ -37,10 +40,23 @@ def draw(runs: Sequence[Run], path: Path) -> Path:
         ]
         axes[0].set_ylim(bottom=-STEP * (max(rows) + 0.7))
         figure.supxlabel("images seen", fontsize=9)
-        handles = [pyplot().Line2D([], [], lw=1.8, **look) for look in looks.values()]
+        figure.supylabel("accuracy", fontsize=9)
         options: dict[str, Any] = {"ncols": 6, "frameon": False, "fontsize": 9}
-        figure.legend(handles, list(looks), loc="outside upper center", **options)
+        key = legend(found, looks)
+        figure.legend(key.values(), key, loc="outside upper center", **options)
         return saved(figure, path, dpi=150)
+
+
+def legend(found: Groups, looks: Looks) -> dict[str, Any]:
+    """What the lines, the shading and the ticks are, by name."""
+    plt = pyplot()
+    key: dict[str, Any] = {label: plt.Line2D([], [], **look) for label, look in looks.items()}
+    several = [runs for methods in found.values() for runs in methods.values()]
+    if any(len(runs) > 1 for runs in several):
+        key["shading: ± 1 sd over runs"] = plt.Rectangle((0, 0), 1, 1, color="0.5", alpha=0.3, lw=0)
+    if any(run.resets for runs in several for run in runs):
+        key["reset"] = plt.Line2D([], [], color="0.3", marker="|", ls="")
+    return key
 
 
 def draw_panel(ax: Any, title: str, methods: Methods, looks: Looks) -> int:
@@ -48,13 +64,14 @@ def draw_panel(ax: Any, title: str, methods: Methods, looks: Looks) -> int:
     from matplotlib.ticker import EngFormatter, PercentFormatter  # deferred: slow import
 
     row = 0
-    for label, runs in methods.items():
+    for n, (label, runs) in enumerate(methods.items()):
         look = looks[label]
         if curves := [curve(run) for run in runs if run.accuracy is not None]:
             found = mean_curve(curves)
             band = {"color": look["color"], "alpha": 0.12, "lw": 0}
             ax.fill_between(found.index, found["low"], found["high"], **band)
-            ax.plot(found["mean"], lw=1.8, **look)
+            apart = max(1, min(APART, len(found) // 3))
+            ax.plot(found["mean"], markevery=(n % apart, apart), **look)
         if any(run.resets for run in runs):
             row += 1
             resets = np.concatenate([r.column("images")[r.column("reset") > 0] for r in runs])

@@ -1,6 +1,9 @@
 """The report of the runs in a folder, finished or not: tables, missing runs and remarks; their status."""
 
+import json
+import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +15,19 @@ from .groups import groups
 from .run_protocol import sentence
 from .run_state import STATES, State
 from .runs import Run, find, with_results
-from .tables import details, frame, matrix, means, records, run_row, runs_table
-from .text_table import duration, formatted, percent, points
+from .tables import (
+    details,
+    frame,
+    known,
+    matrix,
+    means,
+    pairs,
+    pairs_table,
+    records,
+    run_row,
+    runs_table,
+)
+from .text_table import duration, first_of, formatted, percent, points
 
 MOST = 9  # maximum number of settings with printed details
 NOTE = (
@@ -23,19 +37,36 @@ NOTE = (
 )
 
 
-def publish(folder: Path, form: str = "text", each_run: bool = False) -> None:
-    """Print the tables and the missing runs, draw the figure, and print its path."""
+def publish(
+    folder: Path, form: str = "text", table: str = "means", columns: Sequence[str] = ()
+) -> None:
+    """Print a table of the runs in a folder; with text also missing runs and remarks, and draw the figure.
+
+    Args:
+        folder: of the runs.
+        form: one of FORMATS; of all but text the standard output has nothing but the table.
+        table: "means", "runs" or "pairs".
+        columns: the columns of means or runs (default: all that have a value).
+    """
     everything = find(folder)
-    runs = with_results(everything)
-    if form == "csv" and runs:
-        table = frame(runs) if each_run else means(groups(everything))
-        print(table.to_csv(index=False), end="")
+    runs, found = with_results(everything), groups(everything)
+    if form == "json" and table != "pairs":
+        print(json.dumps(as_json(everything), indent=1))
         return
-    if runs and each_run:
-        print(formatted(runs_table(runs), form))
+    own = {"means": means, "runs": lambda _: frame(runs), "pairs": pairs}[table](found)
+    if form in ("csv", "json"):
+        known(columns, own)
+        print(formatted(own[[*columns]] if columns else own, form))
+        return
+    said = [*missing(everything), *remarks(runs), figure(runs, folder)]
+    shown: list[pd.DataFrame] = []
+    if runs and table == "means":
+        shown = summary(own, columns)
+        said = [f"({line})" for line in (*notes(own), *indistinct(pairs(found)))] + said
     elif runs:
-        print_means(means(groups(everything)), form)
-    print(*missing(everything), *remarks(runs), figure(runs, folder), sep="\n")
+        shown = [runs_table(runs, columns) if table == "runs" else pairs_table(own)]
+    print(*(formatted(each, form) for each in shown), sep="\n\n")
+    print(*said, sep="\n", file=sys.stdout if form == "text" else sys.stderr)
 
 
 def figure(runs: list[Run], folder: Path) -> str:
@@ -55,24 +86,39 @@ def figure(runs: list[Run], folder: Path) -> str:
         return printable(f"no figure: cannot write to {folder} ({reason(error)})")
 
 
-def print_means(table: pd.DataFrame, form: str) -> None:
-    """Print methods by settings, and details if there are at most MOST settings."""
+def summary(table: pd.DataFrame, columns: Sequence[str] = ()) -> list[pd.DataFrame]:
+    """Methods by settings, and details if columns are chosen or there are at most MOST settings."""
     settings = table["setting"].nunique()
-    if settings > 1:
-        print(formatted(matrix(table), form), end="\n\n")
-    if settings <= MOST:
-        print(formatted(details(table), form))
-    for line in notes(table):
-        print(f"({line})")
-    if settings > MOST:
-        print(f"(for intervals, collapses and costs of the {settings} settings, pass --format csv)")
+    shown = [matrix(table)] if settings > 1 and not columns else []
+    return shown + ([details(table, columns)] if columns or settings <= MOST else [])
 
 
 def notes(table: pd.DataFrame) -> list[str]:
     """The protocols of the runs, and how to read the table."""
-    known = table[table["runs"] > 0][["setting", "method", "protocol"]]
-    said = sentence(known.itertuples(index=False, name=None))
-    return [*([f"{said}; accuracy"] if said else []), NOTE]
+    begun = table[table["runs"] > 0][["setting", "method", "protocol"]]
+    said = sentence(begun.itertuples(index=False, name=None))
+    found = [*([f"{said}; accuracy"] if said else []), NOTE]
+    if (settings := table["setting"].nunique()) > MOST:
+        more = f"for intervals, collapses and costs of the {settings} settings, pass --format csv"
+        found.append(more)
+    return found
+
+
+def indistinct(table: pd.DataFrame) -> list[str]:
+    """The `pairs` of methods whose interval contains 0, as one sentence."""
+    same = table[(table["low"] <= 0) & (table["high"] >= 0)]
+    several = table["setting"].nunique() > 1
+    names = [
+        f"{row.method} and {row.other}" + (f" in {row.setting}" if several else "")
+        for row in same.itertuples()
+    ]
+    if not names:
+        return []
+    listed = ", ".join(first_of(names))
+    return [
+        f"not distinguishable, as the 95 % interval of their paired difference contains 0: {listed}; "
+        "--pairs lists all differences"
+    ]
 
 
 def missing(runs: list[Run]) -> list[str]:

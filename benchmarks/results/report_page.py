@@ -18,7 +18,7 @@ from .batch_means import by_name
 from .charts import NOTE, charts
 from .groups import groups
 from .runs import Run, with_results
-from .tables import details, matrix, means
+from .tables import details, matrix, means, pairs
 from .text_table import first_of, points
 
 SKIPPED = ["method", "stream_id", "started", "resumed", "ran_on", "setting", "setting_id"]
@@ -34,14 +34,15 @@ def write(folder: Path, everything: list[Run], file: Path) -> Path:
         raise HoldfastError(
             "--html needs bokeh, which is not installed. Run: pip install 'holdfast[html]'."
         )
-    runs, found = with_results(everything), means(groups(everything))
+    runs, by_setting = with_results(everything), groups(everything)
+    found = means(by_setting)
     states = Counter(run.state.name for run in everything)
     page = template().render(
         title=str(folder),
         count=f"{len(everything)} runs: {', '.join(f'{n} {s}' for s, n in sorted(states.items()))}",
         commands=first_of(distinct(map(command, runs))),
         missing=[*report.missing(everything), *report.remarks(runs)],
-        notes=report.notes(found),
+        notes=[*report.notes(found), *report.indistinct(pairs(by_setting))],
         tables=tables(found, runs) if runs else {},
         charts=charts(runs),
         explanation=NOTE,

@@ -172,6 +172,16 @@ class Run:
         return mean(self.column("accuracy"), np.diff(self.column("images"), prepend=0))
 
     @property
+    def nll(self) -> float | None:
+        """The mean negative log-likelihood of the images in nats."""
+        return mean(self.column("nll"), np.diff(self.column("images"), prepend=0))
+
+    @property
+    def ece(self) -> float | None:
+        """The expected calibration error of a finished run, in [0,1]."""
+        return self.summary.get("ece")
+
+    @property
     def accuracy_last_eighth(self) -> float | None:
         return mean(last_eighth(self.column("accuracy")))
 

@@ -4,29 +4,42 @@ A row is a mapping from names, which JSON and CSV have too, to values: accuracie
 `run_row` makes the row of a run, `means` those of the runs of one method in one setting.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import combinations
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from scipy.special import stdtrit
 
+from ... import one_of
 from .collapse import gap, is_negative
 from .groups import Groups
 from .run_protocol import alike
-from .run_statistics import LEVEL
+from .run_statistics import LEVEL, Difference, paired
 from .runs import Run, collect
-from .text_table import percent, points
+from .text_table import decimals, percent, points
 
 WIDE = 6  # maximum number of settings as columns
 BELOW = "↓"  # marks a mean below the source model's
 ENDS = ("", "_low", "_high")  # of the names of a difference and of the ends of its interval
+PARTS = ("low", "high", "runs")  # of a `Difference`, beside its mean
 YES = {True: "yes", False: "no"}
 Row = dict[str, Any]
 
 # The properties of runs that are reported; add a property here to report it.
 RESULTS = (
-    *("override", "setting", "accuracy", "accuracy_last_eighth", "accuracy_per_image"),
+    *(
+        "override",
+        "setting",
+        "accuracy",
+        "accuracy_last_eighth",
+        "accuracy_per_image",
+        "nll",
+        "ece",
+    ),
     *("below_source", "collapsed", "collapse_step", "resets", "never_updated", "images_used"),
     *("not_finite", "not_finite_images", "negative_flips", "images", "images_per_second"),
     *("finished", "adapts"),
@@ -84,6 +97,8 @@ MEANS = {
     "sd": ("accuracy", "std"),
     "runs": ("accuracy", "count"),
     "last_eighth": ("accuracy_last_eighth", "mean"),
+    "nll": ("nll", "mean"),
+    "ece": ("ece", "mean"),
     "collapsed": ("collapsed", "sum"),
     "compared": ("collapsed", "count"),  # number of runs with a source model on the same images
     "first_collapse_step": ("collapse_step", "min"),
@@ -144,66 +159,45 @@ def records(table: pd.DataFrame) -> list[Row]:
     return table.astype(object).where(table.notna(), None).to_dict("records")
 
 
-# ---- as text -----------------------------------------------------------------------------------------
+def pairs(found: Groups) -> pd.DataFrame:
+    """One row per setting and pair of methods: the difference in accuracy, with its 95 % interval.
 
-# The columns of a table of runs, by the names of their entries in a row.
-TEXTS: dict[str, Callable[[Any], str]] = {
-    **{name: str for name in ("stream", "seed", "method")},
-    **{name: percent for name in ("accuracy", "accuracy_last_eighth", "images_used")},
-    **{
-        name: YES.__getitem__ for name in ("below_source", "collapsed", "never_updated", "finished")
-    },
-    **{name: str for name in ("resets", "not_finite", "not_finite_images")},
-    "images_per_second": "{:,.0f}".format,
-}
-RARE = {"never updated", "images used", "not finite", "not finite images"}
-RARE |= {"over Source [95 %]", "over BNAdapt [95 %]", "time × Source"}
-
-
-def runs_table(runs: Sequence[Run]) -> pd.DataFrame:
-    """One row per run as text."""
-    rows = list(map(run_row, runs))
-    texts = {
-        name.replace("_", " "): ["-" if row[name] is None else text(row[name]) for row in rows]
-        for name, text in TEXTS.items()
-    }
-    return without_empty(pd.DataFrame(texts))
-
-
-def details(table: pd.DataFrame) -> pd.DataFrame:
-    """One row per method and setting as text; the column of a single setting is omitted."""
+    Differences are paired by stream and seed; of a single common run, by batch (`collapse.gap`).
+    """
     rows = []
-    for row in records(table):
-        time = row["time_in_sources"]
-        texts = {
-            "setting": row["setting"],
-            "method": row["method"],
-            "accuracy": mean_text(row),
-            "last eighth": points(row["last_eighth"]),
-            "below source": YES.get(row["below_source"], "-"),
-            "collapsed": collapse_text(row),
-            "over Source [95 %]": gain_text(row, "gain_over_source"),
-            "over BNAdapt [95 %]": gain_text(row, "gain_over_bnadapt"),
-            "time × Source": "-" if time is None else f"{time:.2f}",
-            "never updated": str(row["never_updated"] or "-"),
-            "images used": points(row["images_used"]),
+    for setting, methods in found.items():
+        scored = {
+            name: {run.stream_id: run for run in runs if is_scored(run)}
+            for name, runs in methods.items()
         }
-        rows.append(texts)
-    shown = without_empty(pd.DataFrame(rows))
-    return shown if shown["setting"].nunique() > 1 else shown.drop(columns="setting")
+        for one, other in combinations(scored, 2):
+            names = {"setting": setting, "method": one, "other": other}
+            if (difference := compared(scored[one], scored[other])) is not None:
+                rows.append(names | dict(zip(("difference", *PARTS), difference, strict=True)))
+    columns = ["setting", "method", "other", "difference", *PARTS]
+    return pd.DataFrame(rows, columns=columns).astype({name: float for name in columns[3:6]})
 
 
-def without_empty(table: pd.DataFrame) -> pd.DataFrame:
-    """The table without those RARE columns that have no value."""
-    empty = [name for name in RARE & set(table) if table[name].isin(["-", "no", "0"]).all()]
-    return table.drop(columns=empty)
+def compared(ours: Mapping[str, Run], theirs: Mapping[str, Run]) -> Difference | None:
+    """The accuracy of runs minus that of others by stream; None if they have no stream in common."""
+    common = [name for name in ours if name in theirs]
+    if len(common) != 1:
+        values = ({name: run.accuracy or 0.0 for name, run in o.items()} for o in (ours, theirs))
+        return paired(*values)
+    one, other = ours[common[0]], theirs[common[0]]
+    size = min(len(one.rows), len(other.rows))
+    batches = one.column("accuracy")[:size] - other.column("accuracy")[:size]
+    return gap([batches], one.lasting)
+
+
+# ---- as text -----------------------------------------------------------------------------------------
 
 
 def mean_text(row: Row) -> str:
     """Mean ± sd in percent, the number of runs if some are missing, and BELOW if below the source model."""
-    text = points(row["accuracy"])
+    text = points(row["accuracy"], row["sd"])
     if row["sd"] is not None:
-        text += f" ± {points(row['sd'])}"
+        text += f" ± {points(row['sd'], row['sd'])}"
     if row["below_source"]:
         text += f" {BELOW}"
     missing = row["runs"] < row["runs_wanted"]
@@ -218,11 +212,106 @@ def collapse_text(row: Row) -> str:
     return text if first is None else f"{text}, step {first:,}"
 
 
-def gain_text(row: Row, name: str) -> str:
+def difference_text(mean: float | None, low: float | None, high: float | None) -> str:
     """A difference in points with its interval."""
-    mean, low, high = (row[f"{name}{end}"] for end in ENDS)
-    text = "-" if mean is None else f"{100 * mean:+.1f}"
-    return text if low is None else f"{text} [{100 * low:+.1f}, {100 * high:+.1f}]"
+    if mean is None:
+        return "-"
+    digits = decimals(None if low is None or high is None else (high - low) / 2)
+    mean, *ends = (f"{100 * v:+.{digits}f}" for v in (mean, low, high) if v is not None)
+    return f"{mean} [{', '.join(ends)}]" if ends else mean
+
+
+def gain_text(row: Row, name: str) -> str:
+    """A mean gain in points with its interval."""
+    return difference_text(*(row[f"{name}{end}"] for end in ENDS))
+
+
+# The columns of the table of means, by the names of their values: the head, and the text of a row.
+COLUMNS: dict[str, tuple[str, Callable[[Row], str]]] = {
+    "setting": ("setting", itemgetter("setting")),
+    "method": ("method", itemgetter("method")),
+    "accuracy": ("accuracy", mean_text),
+    "last_eighth": ("last eighth", lambda row: points(row["last_eighth"])),
+    "nll": ("NLL", lambda row: "-" if row["nll"] is None else f"{row['nll']:.2f}"),
+    "ece": ("ECE", lambda row: points(row["ece"])),
+    "collapsed": ("collapsed", collapse_text),
+    **{
+        f"gain_over_{name.lower()}": (
+            f"over {name} [95 %]",
+            partial(gain_text, name=f"gain_over_{name.lower()}"),
+        )
+        for name in ("Source", "BNAdapt")
+    },
+    "time_in_sources": (
+        "time × Source",
+        lambda row: "-" if row["time_in_sources"] is None else f"{row['time_in_sources']:.2f}",
+    ),
+    "never_updated": ("never updated", lambda row: str(row["never_updated"] or "-")),
+    "images_used": ("images used", lambda row: points(row["images_used"])),
+}
+# The columns of a table of runs, by the names of their entries in a row.
+TEXTS: dict[str, Callable[[Any], str]] = {
+    **{name: str for name in ("stream", "seed", "method")},
+    **{name: percent for name in ("accuracy", "accuracy_last_eighth")},
+    **{"nll": "{:.2f}".format, "ece": percent, "images_used": percent},
+    **{
+        name: YES.__getitem__ for name in ("below_source", "collapsed", "never_updated", "finished")
+    },
+    **{name: str for name in ("resets", "not_finite", "not_finite_images")},
+    "images_per_second": "{:,.0f}".format,
+}
+# Columns that are left out where they have no value, unless they are asked for.
+RARE = ("nll", "ece", "gain_over_source", "gain_over_bnadapt", "time_in_sources")
+RARE += ("never_updated", "images_used", "not_finite", "not_finite_images")
+
+
+def runs_table(runs: Sequence[Run], columns: Sequence[str] = ()) -> pd.DataFrame:
+    """One row per run as text, with these columns (default: all but empty ones)."""
+    rows = list(map(run_row, runs))
+    known(columns, TEXTS)
+    table = pd.DataFrame(
+        {
+            name: ["-" if row[name] is None else TEXTS[name](row[name]) for row in rows]
+            for name in columns or TEXTS
+        }
+    )
+    table = table if columns else without_empty(table)
+    return table.rename(columns=lambda name: name.replace("_", " "))
+
+
+def details(table: pd.DataFrame, columns: Sequence[str] = ()) -> pd.DataFrame:
+    """One row per method and setting as text, with these columns (default: all but empty ones).
+
+    By default the column of a single setting is omitted.
+    """
+    known(columns, COLUMNS)
+    rows = records(table)
+    shown = pd.DataFrame({name: list(map(COLUMNS[name][1], rows)) for name in columns or COLUMNS})
+    if not columns:
+        shown = without_empty(shown)
+        if table["setting"].nunique() == 1:
+            shown = shown.drop(columns="setting")
+    return shown.rename(columns={name: head for name, (head, _) in COLUMNS.items()})
+
+
+def known(columns: Iterable[str], names: Iterable[str]) -> None:
+    """Raise HoldfastError if a column is none of these."""
+    for column in columns:
+        one_of(*names, columns=column)
+
+
+def without_empty(table: pd.DataFrame) -> pd.DataFrame:
+    """The table without those RARE columns that have no value."""
+    empty = [name for name in RARE if name in table and table[name].isin(["-", "no", "0"]).all()]
+    return table.drop(columns=empty)
+
+
+def pairs_table(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `pairs` as text."""
+    values = table[["difference", *PARTS[:2]]].astype(object).where(table.notna(), None)
+    texts = [difference_text(*row) for row in values.itertuples(index=False)]
+    named = table[["setting", "method", "other"]]
+    return named.assign(**{"difference [95 %]": texts, "runs": table["runs"].map(str)})
 
 
 def matrix(table: pd.DataFrame) -> pd.DataFrame:

@@ -1,5 +1,6 @@
 """Numbers and tables as text."""
 
+import math
 import re
 from collections.abc import Sequence
 
@@ -7,7 +8,8 @@ import pandas as pd
 
 from ... import printable
 
-FORMATS = ("text", "markdown", "latex")
+TEXTS = ("text", "markdown", "latex")
+FORMATS = (*TEXTS, "csv", "json")
 LATEX = {"±": r"$\pm$", "×": r"$\times$", "↓": r"$\downarrow$"}
 
 Lines = Sequence[Sequence[str]]  # the lines of a table
@@ -18,9 +20,20 @@ def percent(share: float | None) -> str:
     return "-" if share is None else f"{share:.1%}"
 
 
-def points(share: float | None) -> str:
-    """A share in [0,1] as percentage points, "-" if unknown."""
-    return "-" if share is None else f"{100 * share:.1f}"
+def points(share: float | None, error: float | None = None) -> str:
+    """A share in [0,1] as percentage points with the `decimals` of its error; "-" if unknown."""
+    return "-" if share is None else f"{100 * share:.{decimals(error)}f}"
+
+
+def decimals(error: float | None) -> int:
+    """The number of decimals of percentages with this error in [0,1], at most 2; 1 if it is unknown or 0.
+
+    As the Particle Data Group rounds: one digit of the error counts, or two if it begins below 3.55.
+
+    >>> [decimals(error) for error in (0.189, 0.014, 0.0014, None)]
+    [0, 1, 2, 1]
+    """
+    return min(2, max(0, math.ceil(-math.log10(100 * error / 3.55)))) if error else 1
 
 
 def duration(seconds: float) -> str:
@@ -50,9 +63,12 @@ def natural(name: str) -> list[tuple[int, str]]:
 
 
 def formatted(table: pd.DataFrame | Lines, form: str = "text") -> str:
-    """A table of texts in one of FORMATS, without its index; of lines, the first is the head."""
+    """A table in one of FORMATS, without its index; of lines, the first is the head."""
     if not isinstance(table, pd.DataFrame):
         table = pd.DataFrame(table[1:], columns=list(table[0]))
+    if form not in TEXTS:
+        csv = form == "csv"
+        return table.to_csv(index=False).rstrip() if csv else table.to_json(orient="records")
     table = table.map(printable).rename(columns=printable)
     if form == "latex":
         columns = "l" + "r" * (len(table.columns) - 1)

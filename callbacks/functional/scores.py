@@ -39,8 +39,9 @@ def scored(logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
     """Scores of a batch's logits [B,C], given labels [B], -1 where not known, or [B,K].
 
     "logits" [B,C]; "labels" [B], with which the predictions are compared; "correct" [B], False
-    where the label is not known or the logits are not finite; "accuracy", a scalar that leaves out
-    images without a label, NaN if there are no others.
+    where the label is not known or the logits are not finite; "counted" [B], where both are;
+    "confidence" [B] of the predicted class. Two scalars, NaN if no image counts: "accuracy" leaves out
+    images without a label, and "nll", the negative log-likelihood in nats, also logits that are not finite.
 
     >>> scored(torch.eye(3), torch.tensor([0, 2, -1]))["accuracy"]
     tensor(0.5000)
@@ -48,9 +49,16 @@ def scored(logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
     classes = logits.argmax(1)
     labels = counted_labels(classes, labels)
     known = labels >= 0
-    correct = (classes == labels) & logits.isfinite().all(1) & known
-    accuracy = correct.sum() / known.sum()
-    return {"logits": logits, "labels": labels, "correct": correct, "accuracy": accuracy}
+    counted = logits.isfinite().all(1) & known
+    correct = (classes == labels) & counted
+    likelihoods = logits.log_softmax(1)
+    own = likelihoods.gather(1, labels.clamp(0, logits.shape[1] - 1)[:, None])[:, 0]
+    return {
+        **{"logits": logits, "labels": labels, "correct": correct, "counted": counted},
+        "confidence": likelihoods.amax(1).exp(),
+        "accuracy": correct.sum() / known.sum(),
+        "nll": -torch.where(counted, own, 0).sum() / counted.sum(),
+    }
 
 
 # ---- confidence and dispersion --------------------------------------------------------------------

@@ -13,10 +13,12 @@ from conftest import TensorStream, plain_trainer, tiny_net
 from lightning.pytorch import LightningDataModule
 from lightning.pytorch.loggers import CSVLogger
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 from torch.optim import SGD, AdamW
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 from torchmetrics import MetricCollection
 from torchmetrics.classification import MulticlassAccuracy, MulticlassF1Score
+from torchmetrics.functional.classification import multiclass_calibration_error
 
 from holdfast import HoldfastError
 from holdfast.batch import as_batch
@@ -283,7 +285,9 @@ def test_metrics_of_ones_own() -> None:
     both = MetricCollection({"f1": MulticlassF1Score(5), "top3": MulticlassAccuracy(5, top_k=3)})
     for name, value in both(logits[3:], labels[3:]).items():
         assert found[name] == pytest.approx(float(value))
-    assert "accuracy" in found
+    assert found["nll"] == pytest.approx(float(cross_entropy(logits[3:], labels[3:])))
+    error = multiclass_calibration_error(logits[3:], labels[3:], num_classes=5)
+    assert found["ece"] == pytest.approx(float(error))
     assert f1 not in set(method.modules())
 
 
