@@ -14,6 +14,7 @@ from matplotlib.image import imread
 from scipy import stats
 
 from holdfast.benchmarks.cli import main
+from holdfast.benchmarks.results.batch_means import mean_curve
 from holdfast.benchmarks.results.collapse import gap, has_collapsed, stays_below
 from holdfast.benchmarks.results.figure import draw
 from holdfast.benchmarks.results.groups import groups
@@ -21,12 +22,13 @@ from holdfast.benchmarks.results.palette import GREY, METHODS, method_styles
 from holdfast.benchmarks.results.run_statistics import paired
 from holdfast.benchmarks.results.runs import collect, find, with_results
 from holdfast.benchmarks.results.tables import load, matrix, means, records, runs_table
-from holdfast.benchmarks.results.text_table import formatted
+from holdfast.benchmarks.results.text_table import formatted, points
 from holdfast.callbacks import RunRecord
 from holdfast.datamodules import CCC, Digits
 from holdfast.methods import BNAdapt, Source
 
 ROWS = 80
+RNG = np.random.default_rng(0)
 KEYS = (  # which scripts outside the project read
     *("method", "stream", "seed", "accuracy", "accuracy_last_eighth", "collapsed", "below_source"),
     *("images", "images_per_second", "accuracy_per_image", "collapse_step", "resets", "folder"),
@@ -129,6 +131,52 @@ def test_json_and_csv(nine: Path, capsys: pytest.CaptureFixture) -> None:
         assert found["accuracy"].tolist() == pytest.approx([row["accuracy"] for row in rows])
 
 
+def test_columns_and_pairs(nine: Path, capsys: pytest.CaptureFixture) -> None:
+    columns = ["--columns", "method", "accuracy", "gain_over_source"]
+    assert main(["report", str(nine), "--format", "latex", *columns]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2] == r"method & accuracy & over Source [95 \%] \\"
+    assert lines[-3] == r"Tent & 13.5 $\pm$ 0.5 $\downarrow$ & -8.5 [-9.7, -7.3] \\"
+    assert main(["report", str(nine), "--format", "csv", "--columns", "method", "sd"]) == 0
+    assert capsys.readouterr().out.startswith("method,sd\nSource,")
+    for wrong in (["--columns", "speed"], ["--json", *columns], ["--pairs", *columns]):
+        assert main(["report", str(nine), *wrong]) == 2
+    assert main(["report", str(nine), "--pairs", "--format", "json"]) == 0
+
+
+def test_methods_that_are_not_distinguishable(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    """By run, or by batch where there is one; the seeds' accuracies differ more than the methods'."""
+    noise = RNG.normal(0, 0.02, (3, 80))
+    for seed, level in ((1, 0.2), (2, 0.5), (3, 0.8)):
+        where: dict[str, Any] = {"stream": f"s{seed}", "setting": "s", "seed": seed}
+        for name, gain in (
+            ("Tent", 0.0),
+            ("RDumb", 0.05 + 0.01 * seed),
+            ("ETA", 0.01 * (seed - 2)),
+        ):
+            made_up(tmp_path, name, [level + gain] * 80, **where)
+    for name, gain in (("Tent", noise[0]), ("RDumb", noise[1] + 0.05), ("ETA", noise[2])):
+        made_up(tmp_path, name, list(0.5 + gain), setting="one", stream="one")
+    assert main(["report", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert "contains 0: ETA and Tent in one, ETA and Tent in s; --pairs" in said
+    assert main(["report", str(tmp_path), "--pairs", "--format", "csv"]) == 0
+    table = pd.read_csv(StringIO(capsys.readouterr().out)).set_index(["setting", "method", "other"])
+    found = table.loc["s", "RDumb", "Tent"]
+    interval = stats.ttest_1samp([0.06, 0.07, 0.08], 0).confidence_interval(0.95)
+    expected = (0.07, interval.low, interval.high, 3)
+    assert tuple(found) == pytest.approx(expected)
+    batches = gap([noise[1] + 0.05 - noise[0]], 10)
+    assert tuple(table.loc["one", "RDumb", "Tent"]) == pytest.approx(batches)
+
+
+def test_digits_that_an_error_allows() -> None:
+    shown = {0.19: "86", 0.04: "86", 0.03: "86.3", 0.003: "86.31", 1e-9: "86.31", None: "86.3"}
+    assert {error: points(0.86312, error) for error in shown} == shown
+
+
 def test_an_unfinished_run_is_in_no_mean(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     made_up(tmp_path, "Source", [0.5] * 40)
     made_up(tmp_path, "Tent", [0.9] * 8, finished=False)
@@ -168,6 +216,12 @@ def test_paired_differences() -> None:
     assert paired({1: 0.5, 2: 0.3}, {2: 0.1}) == (pytest.approx(0.2), None, None, 1)
 
 
+def test_bands_end_at_0_and_100_percent() -> None:
+    band = mean_curve([pd.Series([0.0, 1.0], [10, 20]), pd.Series([0.2, 0.8], [10, 20])])
+    assert band["low"].tolist() == pytest.approx([0, 0.9 - 0.2 / 2**0.5])
+    assert band["high"].tolist() == pytest.approx([0.1 + 0.2 / 2**0.5, 1])
+
+
 def test_a_collapse_lasts_to_the_end() -> None:
     source, falls = np.full(100, 0.5), np.r_[np.full(60, 0.6), np.zeros(40)]
     assert stays_below(falls, source, window=1) == 60
@@ -188,9 +242,6 @@ def test_many_settings_stand_below_each_other(tmp_path: Path) -> None:
     height, width, _ = imread(draw(runs, tmp_path / "accuracy.png")).shape
     assert width == 1500
     assert height < 1.5 * width
-
-
-RNG = np.random.default_rng(0)
 
 
 @pytest.mark.parametrize(
