@@ -23,7 +23,7 @@ import pandas as pd
 
 from ... import HoldfastError
 from ...files import read_json
-from ..suites import grid
+from ..suites import grid, trials
 from ..suites.cell import Cell
 from ..suites.variants import filled
 from .table import Table
@@ -45,6 +45,7 @@ class Experiment:
     takes: what the function is given: finished "runs" of the suites, their "cells" (configurations), the
         "scale" of a simulation, folders of "ensembles", or result "files".
     suites: the names of its suites by scale; of ensembles: of their files.
+    budget: by scale, of trials of each method of the suites (`suites.trials`), which replace their runs.
     only: patterns of the names of runs to use, by key.
     at_full: further arguments of the function at full scale.
     points: whether the numbers of its claims are points of accuracy, the unit of rerun noise.
@@ -59,6 +60,7 @@ class Experiment:
     shows: str = ""
     takes: str = "runs"
     suites: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    budget: by scale, of trials of each method of the suites (`suites.trials`), which replace their runs.
     only: Mapping[str, Sequence[str]] = field(default_factory=dict)
     at_full: Mapping[str, Any] = field(default_factory=dict)
     points: bool = True
@@ -135,7 +137,13 @@ class Experiment:
         found: dict[Path, Cell] = {}
         for name in self.suites[scale] if self.takes in ("runs", "cells") else ():
             suite = grid.load(name, scale if grid.scales(name) else None)
-            for cell in grid.cells(filled(suite, folders or {}) | replaced):
+            suite = filled(suite, folders or {})
+            if number := self.budget.get(scale):
+                tried = trials.rates(suite, number)
+                every = trials.cells(trials.on_holdout(suite) | replaced, tried)
+            else:
+                every = [*grid.cells(suite | replaced)]
+            for cell in every:
                 if self.matches(cell.names):
                     found.setdefault(cell.folder, cell)
         return list(found.values())

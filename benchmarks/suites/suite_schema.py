@@ -40,6 +40,14 @@ class Override(Varied, extra="allow"):
     methods: dict[Any, Map] = {}
 
 
+class Tune(BaseModel, extra="forbid"):
+    """The stream, the learning rates and the seeds of the trials of `holdfast tune`."""
+
+    stream: Map = {}
+    rates: list[float] = []
+    seeds: list[int] = []
+
+
 class Suite(BaseModel, extra="forbid", strict=True):
     """A suite at one scale."""
 
@@ -50,6 +58,7 @@ class Suite(BaseModel, extra="forbid", strict=True):
     seeds: list[Any] = []
     overrides: dict[Any, Override] = {}
     tuned: str = ""
+    tune: Tune = Tune()
 
 
 class Tuned(RootModel[dict[str, dict[str, Map]]]):
