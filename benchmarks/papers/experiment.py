@@ -60,7 +60,7 @@ class Experiment:
     shows: str = ""
     takes: str = "runs"
     suites: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    budget: by scale, of trials of each method of the suites (`suites.trials`), which replace their runs.
+    budget: Mapping[str, int] = field(default_factory=dict)
     only: Mapping[str, Sequence[str]] = field(default_factory=dict)
     at_full: Mapping[str, Any] = field(default_factory=dict)
     points: bool = True
