@@ -148,20 +148,27 @@ def test_simulated_alarms_are_the_monitors(name: str) -> None:
 
 
 def test_worst_seed_and_collapse_of_a_method(tmp_path: Path) -> None:
+    """A method that does not move the model is marked."""
     for seed, end in ((1, 0.5), (2, 0.0)):
-        for method, accuracy in (("Source", [0.3] * 80), ("Tent", [0.5] * 40 + [end] * 40)):
+        methods = {"Source": [0.3] * 80, "Tent": [0.5] * 40 + [end] * 40}
+        methods |= {"BNAdapt": [0.45] * 80, "ETA+ASR": [0.4] + [0.45] * 79}
+        for method, accuracy in methods.items():
             names = {"method": method, "override": "", "stream": "s", "setting": "s", "seed": seed}
             put(tmp_path / str(seed) / method, names, {}, accuracy)
     runs = collect(tmp_path)
     for run in runs:
         run.factors = {"labels": "i.i.d.", "difficulty": "Easy"}
-    found = Table(field_tables.all_methods(runs))
+    found = Table.of(field_tables.all_methods(runs))
     of_tent = {x: found.mean("i.i.d.", "Tent", x) for x in found.of_curve("i.i.d.", "Tent")}
     assert of_tent["CCC-Easy"] == pytest.approx(37.5)
     assert (of_tent[field_tables.WORST], of_tent[field_tables.COLLAPSED]) == (pytest.approx(25), 50)
     assert 400 < (of_tent[field_tables.WHEN] or 0) <= 410 + 10 * 20
     costs = json.loads(field_tables.STEP_COSTS.read_text())["methods"]
     assert of_tent[field_tables.COST] == costs["Tent"]["sources"]
+    assert found.mean("i.i.d.", "Tent", field_tables.STILL) == 0
+    assert found.mean("i.i.d.", "ETA+ASR", field_tables.STILL) == 100 * 79 / 80
+    (mark,) = found.notes
+    assert mark.startswith("ETA+ASR, i.i.d.: not applicable here")
 
 
 # A picture of each kind: curves, dots, lines through points, walks, and those of single figures.
