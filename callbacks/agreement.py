@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from .. import HoldfastError, in_range
 from ..batch import LabelledImages
-from .estimator import AccuracyEstimator, drawn_indices, finite, predicted, source_images
+from .estimator import AccuracyEstimator, at_most, drawn_indices, finite, predicted, source_images
 from .functional.scores import agreement, logit_shrinking_step
 from .protocols import Adapting, adapts, method_of
 
@@ -183,7 +183,7 @@ class SrcValid(AccuracyEstimator):
     def __init__(self, source: LabelledImages, images: int = 1000) -> None:
         in_range(1, images=images, source=len(source))
         self.source = source
-        self.images = min(images, len(source))
+        self.images = at_most(images, source)
         self._held: tuple[Tensor, Tensor] | None = None
 
     def estimate(self, method: Adapting, images: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor
 from .. import HoldfastError, in_range
 from ..batch import LabelledImages
 from ..run_folder import OUTPUTS
-from .estimator import source_outputs
+from .estimator import at_most, source_outputs
 from .functional import confidence as cf
 from .functional import transport as ot
 from .functional.scores import finite_images
@@ -76,7 +76,7 @@ class DatasetEstimates(Observer):
         in_range(1, images=images, validation_images=validation_images, validation=len(validation))
         self.adapting = adapting
         self.validation, self.images = validation, images
-        self.validation_images = min(validation_images, len(validation))
+        self.validation_images = at_most(validation_images, validation)
         self.batches: list[tuple[Tensor, Tensor]] = []
         self.seen = 0  # images, of which those that are not finite are not in `batches`
         self.val: tuple[Tensor, Tensor] | None = None

@@ -13,7 +13,7 @@ from .. import HoldfastError, in_range
 from ..batch import LabelledImages
 from ..imagenet import sixteen_groups
 from ..run_folder import EMBEDDINGS
-from .estimator import drawn_indices, source_images
+from .estimator import at_most, drawn_indices, source_images
 from .features import features
 from .functional.clusters import class_means, cluster, shift_distance, silhouette
 from .functional.scores import scored
@@ -63,7 +63,7 @@ class EmbeddingClusters(PeriodicObserver):
         in_range(1, images=images)
         if wrong := [step for step in keep if step % every]:
             raise HoldfastError(f"keep={wrong}: pass steps that are multiples of every={every}.")
-        self.validation, self.held, self.images = validation, held, min(images, len(validation))
+        self.validation, self.held, self.images = validation, held, at_most(images, validation)
         if isinstance(groups, str):
             groups = sixteen_groups()
         self.groups = None if groups is None else torch.tensor(list(groups))

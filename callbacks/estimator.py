@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import torch
 from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import Tensor
 
 from .. import HoldfastError
@@ -96,6 +97,13 @@ def predicted(method: Adapting, images: Tensor) -> Tensor:
 
 
 # ---- labelled source images -----------------------------------------------------------------------
+
+
+def at_most(images: int, source: LabelledImages) -> int:
+    """The number of images to use, those that the source has if it has fewer; warns then."""
+    if (found := len(source)) < images:
+        rank_zero_warn(f"images={images}: the source has {found}, and all of them are used.")
+    return min(images, found)
 
 
 def drawn_indices(source: LabelledImages, count: int) -> Tensor:

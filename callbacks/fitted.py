@@ -11,7 +11,7 @@ from torch import Tensor
 
 from .. import HoldfastError, in_range
 from ..batch import LabelledImages
-from .estimator import AccuracyEstimator, finite, source_outputs
+from .estimator import AccuracyEstimator, at_most, finite, source_outputs
 from .functional import confidence as cf
 from .functional.bands import Band, prediction_band, sampling_band
 from .functional.scores import agreement, mano, mean_entropy, nuclear_norm, softmax_score
@@ -64,7 +64,7 @@ class SourceFitted(Fitted):
 
     def __init__(self, source: LabelledImages, images: int = 1000) -> None:
         in_range(1, images=images, source=len(source))
-        self.source, self.images = source, min(images, len(source))
+        self.source, self.images = source, at_most(images, source)
 
     @abstractmethod
     def fit(self, logits: Array, labels: Array) -> Any:

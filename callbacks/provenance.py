@@ -19,7 +19,7 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import nn
 
 from .. import HoldfastError
-from ..files import jsonable, read_json, write_json
+from ..files import first_difference, jsonable, read_json, write_json
 from ..run_folder import PROVENANCE
 from .estimator import AccuracyEstimator
 from .protocols import Adapting, callbacks_of, method_of, stream_of
@@ -89,13 +89,11 @@ def check_same(found: dict[str, Any], own: dict[str, Any], what: str, remedy: st
 
     >>> check_same({"weights": "a"}, {"weights": "b"}, "state belongs to another run", "Use its weights.")
     Traceback (most recent call last):
-    holdfast.HoldfastError: The state belongs to another run, whose weights is a, not b. Use its weights.
+    holdfast.HoldfastError: The state belongs to another run: weights is a there, not b. Use its weights.
     """
-    for key, value in own.items():
-        if found.get(key) != value:
-            raise HoldfastError(
-                f"The {what}, whose {key} is {found.get(key)}, not {value}. {remedy}"
-            )
+    if (known := {key: found.get(key) for key in own}) != own:
+        setting, there, here = first_difference(known, own)
+        raise HoldfastError(f"The {what}: {setting} is {there} there, not {here}. {remedy}")
 
 
 def normalisation(network: nn.Module) -> dict[str, list[float]] | None:

@@ -12,7 +12,7 @@ from .. import HoldfastError, in_range
 from ..batch import LabelledImages
 from ..files import read_json, write_json
 from .alarm import Alarming
-from .estimator import source_outputs
+from .estimator import at_most, source_outputs
 from .functional.confidence import max_confidence, probabilities
 from .functional.scores import finite_images
 from .functional.sequences import Bets, Running, betted, exact_upper, exceeds, lower_bound, noted
@@ -172,7 +172,7 @@ class RiskMonitor(Alarming):
         if refit is not None and source is None:
             raise HoldfastError(f"refit={refit} needs labelled images. Pass source=IMAGES as well.")
         self.source, self.alpha = source, alpha
-        self.images = images if source is None else min(images, len(source))
+        self.images = images if source is None else at_most(images, source)
         self.reference = reference  # the argument as passed
         self._found = reference
         self.start, self.proxy, self.rule, self.unit = start, proxy, rule, unit

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
@@ -124,6 +124,24 @@ def reason(error: Exception) -> str:
     """Why a file could not be read or written."""
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return text.splitlines()[0][:100]
+
+
+def first_difference(one: Any, other: Any, name: str = "") -> tuple[str, Any, Any]:
+    """The name of the first setting in which two different JSON values differ, and its two values.
+
+    >>> first_difference({"model": {"lr": 1, "every": 50}}, {"model": {"lr": 1, "every": 100}})
+    ('model.every', 50, 100)
+    """
+    keys: Iterable[Any] = ()
+    if isinstance(one, dict) and isinstance(other, dict):
+        one, other = ({**dict.fromkeys((*one, *other)), **values} for values in (one, other))
+        keys = one
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        keys = range(len(one))
+    for key in keys:
+        if one[key] != other[key]:
+            return first_difference(one[key], other[key], f"{name}.{key}" if name else str(key))
+    return name, one, other
 
 
 def jsonable(content: dict[str, Any]) -> dict[str, Any]:

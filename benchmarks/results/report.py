@@ -30,6 +30,7 @@ from .tables import (
 from .text_table import duration, first_of, formatted, percent, points
 
 MOST = 9  # maximum number of settings with printed details
+POINT = 0.01  # of accuracy
 NOTE = (
     "accuracy in percent, mean ± sd over runs; ↓: below the source model (95 % interval over batches); "
     "collapsed: also below it over the last eighth, by more than 2 points or a tenth of its accuracy, "
@@ -146,6 +147,12 @@ def remarks(runs: list[Run]) -> list[str]:
         named = f"{run.place}, {run.label}"
         if run.never_updated:
             found.append(f"never updated: {named}: no step changed a parameter")
+        by_batch, by_image = run.accuracy, run.accuracy_per_image
+        if by_batch is not None and by_image is not None and abs(by_batch - by_image) > POINT:
+            both = (
+                f"{points(by_batch)} % as the mean over batches, {points(by_image)} % over images"
+            )
+            found.append(f"batches of different sizes: {named}: accuracy {both}")
         if run.not_finite:
             found.append(f"not finite: {named}: {run.not_finite} steps were undone")
         if n := run.not_finite_images:

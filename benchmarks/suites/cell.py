@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ... import HoldfastError
-from ...files import jsonable, read_json, unwritable, write_json
+from ...files import first_difference, jsonable, read_json, unwritable, write_json
 from ...run_folder import CELL, SUMMARY, begun
 
 
@@ -112,7 +112,9 @@ def same(cell: Cell) -> bool:
 def check_same(cell: Cell) -> None:
     """Refuse to mix the results of two configurations in one folder."""
     if not same(cell):
+        found = read_json(cell.folder / CELL)["config"]
+        setting, there, here = first_difference(found, jsonable(cell.config))
         raise HoldfastError(
-            f"{cell.folder} contains a run with a different configuration. Choose another `out`, "
-            "or delete the folder."
+            f"{cell.folder} contains a run with a different configuration: {setting} is {there} there, "
+            f"not {here}. Choose another `out`, or delete the folder."
         )

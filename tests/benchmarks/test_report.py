@@ -191,6 +191,19 @@ def test_an_unfinished_run_is_in_no_mean(tmp_path: Path, capsys: pytest.CaptureF
     ]
 
 
+def test_a_small_last_batch_is_said_where_it_counts(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    """Ten images and then one; and the same of 100 batches, where it makes less than a point."""
+    for name, values in (("short", [1.0, 0.0]), ("long", [1.0] * 100 + [0.5])):
+        last = {"images": 10 * len(values) - 9}
+        made_up(tmp_path / name, "Tent", values, columns=[{}] * (len(values) - 1) + [last])
+    assert main(["report", str(tmp_path / "short")]) == 0
+    assert "50.0 % as the mean over batches, 90.9 % over images" in capsys.readouterr().out
+    assert main(["report", str(tmp_path / "long")]) == 0
+    assert "over images" not in capsys.readouterr().out
+
+
 def test_runs_of_one_name_on_the_same_images_are_not_averaged(tmp_path: Path) -> None:
     """Trained by hand with two learning rates, say, so without a suite's names."""
     for name, level in (("slow", 0.2), ("fast", 0.4)):

@@ -111,7 +111,7 @@ def test_suite_skips_what_is_finished(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert before == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("record.jsonl")}
     small_suite(tmp_path, Source=model("Source"), RDumb=model("RDumb", every=7))
     assert main(["suite", str(config)]) == 2
-    assert "different configuration" in capfd.readouterr().err
+    assert "different configuration: model.init_args.every is" in capfd.readouterr().err
 
 
 def test_overrides_are_further_variants(tmp_path: Path) -> None:
