@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Iterator, Sequence
-from itertools import permutations, product
+from itertools import accumulate, islice, permutations, product
 from math import inf
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +22,7 @@ from .stream import Corruptions, Segment, Stream
 Search = Literal["published", "exact"]
 # Of the exact search, in points: unit and limit of sums of deviations, and how far a mean may be off.
 UNIT, MOST, SLACK = 0.02, 400.0, 0.1
+FEWEST = 3  # walks of a stream whose mean difficulty is near the target
 DIFFICULTIES = {"easy": 40.0, "medium": 20.0, "hard": 0.0}
 HARD = ("gaussian_noise", "shot_noise", "impulse_noise", "contrast")
 MEDIUM = (
@@ -201,7 +202,7 @@ class CCC(Stream):
                 self.calibration.check_path(first, second, self.path(first, second))
 
     def setup(self, stage: str) -> None:
-        """Warn if the calibration is of another model or image size, as the difficulty then differs."""
+        """Warn where the difficulty differs: another model or image size, or fewer than three walks."""
         super().setup(stage)
         if self.precorrupted:
             return
@@ -211,6 +212,12 @@ class CCC(Stream):
             rank_zero_warn(
                 f"The calibration was measured with {' and '.join(differences)}: the source model's "
                 f"accuracy will not be {self.target:g} %. Measure this model with holdfast calibrate."
+            )
+        if self.images is not None and (walks := self.whole_walks(self.images)) < FEWEST:
+            rank_zero_warn(
+                f"images={self.images} at speed={self.speed} are {walks} whole walks from one corruption "
+                f"to the next. The source model's accuracy is {self.target:g} % on average over many "
+                "walks and may be far from it here. Raise images or lower speed."
             )
 
     @property
@@ -239,6 +246,11 @@ class CCC(Stream):
             matrix = self.calibration.matrix(first, second, self.target)
             self._paths[first, second] = find_path(matrix, self.target, self.search)
         return self._paths[first, second]
+
+    def whole_walks(self, images: int) -> int:
+        """How many walks the first `images` complete, at most FEWEST."""
+        lengths = accumulate(len(self.path(*pair)) for pair in islice(self.pairs(), FEWEST))
+        return sum(length * self.speed <= images for length in lengths)
 
     def severity_pairs(self) -> Iterator[Corruptions]:
         """The two corruptions of each step, walk after walk, including those of severity 0."""

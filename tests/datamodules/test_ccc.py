@@ -190,6 +190,17 @@ def test_a_calibration_of_another_backbone_is_warned_of(
     assert not words or re.search(words, found[0])
 
 
+def test_a_stream_of_fewer_than_three_walks_is_warned_of() -> None:
+    """The first three walks have 38 + 38 + 35 steps."""
+    stream = CCC(Digits(), 40, calibration="digits", speed=10, images=1109)
+    with pytest.warns(UserWarning, match="2 whole walks .* 40 % on average"):
+        stream.setup("test")
+    stream.images += 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        stream.setup("test")
+
+
 def test_a_calibration_of_another_size_is_warned_of(calibration: Path) -> None:
     loaded = Calibration.load(calibration)
     path = calibration.with_name("large.npz")
