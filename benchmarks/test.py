@@ -251,7 +251,7 @@ def fixed_threads(number: int | None) -> Iterator[None]:
 
 
 def silence_lightning() -> None:
-    """Disable Lightning's advertisements and its warnings about intended behaviour."""
+    """Disable Lightning's messages about the Trainer and its warnings about intended behaviour."""
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
     logging.getLogger("lightning.fabric").setLevel(logging.WARNING)
     noise = (

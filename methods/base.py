@@ -1,5 +1,6 @@
 """What all adaptation methods share: one online step, prediction, reset, and a test in a Trainer."""
 
+import logging
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -46,6 +47,10 @@ from .state import Resettable, Snapshot
 
 Measure = Metric | MetricCollection
 Metrics = Measure | Sequence[Measure] | dict[str, Measure]
+# Lightning advertises two other packages whenever a Trainer is made.
+logging.getLogger("lightning.pytorch.utilities.rank_zero").addFilter(
+    lambda record: "Tip: For seamless" not in record.getMessage()
+)
 # Steps in a row that are not finite, after which the model is reset.
 NOT_FINITE_LIMIT = 5
 # Steps without an update, after which a warning says so.

@@ -1,6 +1,7 @@
 """README and docs/: their Python runs as it stands, on a small folder of pictures; shell lines parse."""
 
 import argparse
+import logging
 import re
 import shlex
 import subprocess
@@ -8,6 +9,7 @@ import sys
 from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
+from shutil import copy
 from typing import Any
 
 import numpy as np
@@ -76,7 +78,10 @@ def lines_of(page: Path) -> list[str]:
 
 
 def test_the_readme(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """One screen, whose Python and commands do what it says."""
     (folder / "mynets.py").write_text("from test_readme import network as make\n")
@@ -84,7 +89,13 @@ def test_the_readme(
     monkeypatch.delitem(sys.modules, "mynets", raising=False)
     readme = ROOT / "README.md"
     assert len(readme.read_text().splitlines()) <= 110
+    messages = logging.getLogger("lightning.pytorch")
+    caplog.set_level(logging.INFO)
+    messages.addHandler(caplog.handler)
     assert run_snippets(readme) == 2
+    messages.removeHandler(caplog.handler)
+    assert "GPU available" in caplog.text
+    assert "Tip" not in caplog.text
     runs = folder / "runs" / "mine"
     for name in ("Source", "RDumb"):
         assert len(read_rows(runs / name)) == 2
@@ -152,6 +163,14 @@ def test_the_snippets_of_the_pages_run(
     assert run_snippets(page)
 
 
+def test_the_monitoring_page_alarms_on_shifted_digits_only(
+    folder: Path, capsys: pytest.CaptureFixture
+) -> None:
+    exec(PYTHON.findall((DOCS / "tutorials" / "monitoring.md").read_text())[0], {})
+    alarms = re.findall(r", alarm (\w+),", capsys.readouterr().out)
+    assert alarms == ["False"] * 4 + ["True"] * 4
+
+
 def test_the_numbers_of_the_first_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its table is what its Python gives, but for another machine's rounding."""
     monkeypatch.delenv("PL_TRAINER_LIMIT_TEST_BATCHES")
@@ -167,16 +186,18 @@ def suites_of(page: Path) -> list[dict[str, Any]]:
     return [block for block in blocks if isinstance(block, dict) and "methods" in block]
 
 
-def test_the_suites_of_the_pages_run(folder: Path) -> None:
-    """Every run of the guide's example, on fewer images, is what the page says; both are suites."""
+def test_the_suites_of_the_pages_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every run of the guide's example, on fewer images, is what the page says; all are suites."""
+    copy(DOCS / "examples" / "own.py", folder)
+    monkeypatch.syspath_prepend(folder)
     found = [
-        suite
-        for page in ("guides/suites", "tutorials/grid")
-        for suite in suites_of(DOCS / f"{page}.md")
+        block
+        for page in ("guides/suites", "tutorials/grid", "tutorials/own-method")
+        for block in suites_of(DOCS / f"{page}.md")
     ]
-    assert len(found) == 2
-    for suite in found:
-        (folder / "grid.yaml").write_text(yaml.safe_dump(suite, sort_keys=False))
+    assert len(found) == 3
+    for content in found:
+        (folder / "grid.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
         check_cells(grid.cells(grid.load("grid.yaml")))
     for stream in found[0]["streams"].values():
         stream["init_args"] |= {"images": 128, "num_workers": 0}
