@@ -69,7 +69,11 @@ class RunCLI(LightningCLI):
                 args=args,
                 run=False,
                 auto_configure_optimizers=False,
+                load_from_checkpoint_support=False,  # which dumps the configuration twice
             )
+
+    def setup_parser(self, *_: Any) -> None:
+        self.parser = parser()
 
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
         add, number = parser.add_argument, PositiveInt | None
@@ -98,7 +102,10 @@ class RunCLI(LightningCLI):
 
 
 class ParseCLI(RunCLI):
-    """Has a parser, and creates nothing else."""
+    """Builds a parser, and creates nothing else."""
+
+    def setup_parser(self, *args: Any) -> None:
+        LightningCLI.setup_parser(self, *args)
 
     def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
         self.config = Namespace(seed_everything=False)
@@ -109,7 +116,7 @@ class ParseCLI(RunCLI):
 
 @cache
 def parser() -> LightningArgumentParser:
-    """The parser of `holdfast test`."""
+    """The parser of `holdfast test`, which all runs of a process share: building one takes long."""
     return ParseCLI(None).parser
 
 

@@ -76,6 +76,8 @@ class StreamLoader:
         count_unread: Callable[[int], None],
     ) -> None:
         self.dataset, self.finish, self.count_unread = batches, finish, count_unread
+        if batches.images is not None and batches.images - batches.start <= batches.size:
+            num_workers = 0  # a single batch is not there earlier if another process makes it
         self.loader: DataLoader = DataLoader(
             batches,
             batch_size=None,

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from copy import deepcopy
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from queue import SimpleQueue
 from typing import Any, NamedTuple, Protocol
@@ -100,6 +100,7 @@ def run_all(cells: list[Cell], runner: Runner | None = None, retries: int = 0) -
                 bar.update()
                 say(outcome.cell, f": {outcome}")
             todo = [cell for cell in todo if ended[cell.folder] == "elsewhere"]
+    gc.unfreeze()  # what `attempt` froze
     return Counter(ended.values())
 
 
@@ -134,6 +135,7 @@ def attempt(cell: Cell, worker: int = 0, progress: bool = False) -> Outcome:
     from ...datamodules.loader import WorkerDied
     from ..test import run
 
+    gc.freeze()  # the collection after the run then sees only what the run left
     (cell.folder / ERROR).unlink(missing_ok=True)
     config = choose_gpu(deepcopy(cell.config), worker, torch.cuda.device_count())
     try:
@@ -172,7 +174,7 @@ def failed(cell: Cell, message: str, details: str = "") -> Outcome:
 
 
 class Processes:
-    """Runs each cell in a process of its own; `jobs` of them share the cores and any GPUs."""
+    """Runs cells in `jobs` processes, which share the cores and any GPUs; one that dies is replaced."""
 
     def __init__(self, jobs: int) -> None:
         self.jobs = jobs
@@ -185,50 +187,69 @@ class Processes:
         self._free: SimpleQueue[int] = SimpleQueue()
         for number in range(jobs):
             self._free.put(number)
-        self._running: dict[int, BaseProcess] = {}
-        self._starting, self._stopped = threading.Lock(), False
+        self._workers: dict[int, tuple[BaseProcess, Connection]] = {}
+        self._running: set[int] = set()
+        self._lock, self._stopped = threading.Lock(), False
 
     def __call__(self, cell: Cell) -> Outcome:
-        number = self._free.get()
-        receiver, sender = self._context.Pipe(duplex=False)
-        process = self._context.Process(target=work, args=(cell, number, sender))
-        with self._starting:
+        number, outcome = self._free.get(), None
+        with self._lock:
             if self._stopped:
                 return Outcome(cell, "stopped")
-            process.start()
-            self._running[number] = process
-        sender.close()
-        process.join()
-        del self._running[number]
+            if number not in self._workers:
+                self._workers[number] = self._start(number)
+            process, pipe = self._workers[number]
+            self._running.add(number)
+        with contextlib.suppress(OSError, EOFError):  # of a process that has died
+            pipe.send(cell)
+            wait([pipe, process.sentinel])
+            outcome = pipe.recv()._replace(cell=cell) if pipe.poll() else None
+        with self._lock:
+            self._running.remove(number)
+            if outcome is None:
+                del self._workers[number]
         self._free.put(number)
-        if process.exitcode == 0:
-            return receiver.recv()._replace(cell=cell)
+        if outcome is not None:
+            return outcome
+        process.join()
         state = "stopped" if self._stopped else "died"
         return Outcome(cell, state, f"the process running it {how_it_ended(process.exitcode)}")
 
+    def _start(self, number: int) -> tuple[BaseProcess, Connection]:
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(target=work, args=(number, theirs))
+        process.start()
+        theirs.close()
+        return process, ours
+
     def stop(self) -> None:
-        with self._starting:
+        with self._lock:
             self._stopped = bool(self._running)
             if self._stopped:
                 print(STOPPING, flush=True)
-            for process in [*self._running.values()]:
-                process.terminate()
+            for number in [*self._workers]:
+                if number in self._running:
+                    self._workers[number][0].terminate()
+                else:
+                    self._workers.pop(number)[1].close()  # which ends it
 
     def kill(self) -> None:
-        for process in [*self._running.values()]:
+        for process, _ in [*self._workers.values()]:
             process.kill()
 
 
-def work(cell: Cell, number: int, sender: Connection) -> None:
-    """`attempt` in a process of its own, whose output goes to a file in the cell's folder."""
+def work(number: int, pipe: Connection) -> None:
+    """`attempt` for cell after cell; the output of each goes to a file in its folder."""
     os.setsid()  # Ctrl-C reaches only the suite's process, which then stops its workers
-    redirect_output(cell)
-    with sigterm_as_ctrl_c():  # the run saves its state
+    with sigterm_as_ctrl_c(), contextlib.suppress(EOFError):  # a signal makes the run save its state
         when_parent_ends(lambda: os.kill(os.getpid(), signal.SIGTERM))
         if sys.platform == "linux":
             # Data loaders would otherwise spawn their workers, which then import everything again.
             multiprocessing.set_start_method("fork", force=True)
-        sender.send(attempt(cell, number))
+        while True:
+            cell = pipe.recv()
+            redirect_output(cell)
+            pipe.send(attempt(cell, number))
 
 
 def redirect_output(cell: Cell) -> None:
