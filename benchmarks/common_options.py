@@ -28,3 +28,10 @@ def add_source(parser: argparse.ArgumentParser, default: str | None = None) -> N
         help="glyphs, digits, or a folder with one sub-folder per class",
     )
     parser.add_argument("--size", type=int, help="pixels per side (default: 224; glyphs: 32)")
+    parser.add_argument(
+        "--labels",
+        choices=("folders", "imagenet"),
+        help="labels of a folder's images: folders numbers its sub-folders from 0 in alphabetical order, "
+        "imagenet takes ImageNet's numbers of the synsets that name them (default: imagenet if one is "
+        "named by a synset)",
+    )

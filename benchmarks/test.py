@@ -135,6 +135,13 @@ def parsed(args: list[str] | dict[str, Any]) -> dict[str, Any]:
     return config
 
 
+def parts(config: dict[str, Any]) -> tuple[TTAMethod, Any]:
+    """Method and stream of a run's configuration."""
+    with parser_errors():
+        made = parser().instantiate_classes(parser().parse_object(config))
+    return made.model, made.data
+
+
 def default_folder(class_path: str) -> str:
     """The run folder if --out is not given."""
     return f"runs/{class_path.rpartition('.')[2]}-{datetime.now():%Y%m%d-%H%M%S}"

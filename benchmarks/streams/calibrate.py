@@ -21,7 +21,7 @@ from ...datamodules.ccc import EASY, find_path, target_of
 from ...datamodules.corruptions import check, corrupt
 from ...datamodules.corruptions.parameters import TABLES
 from ...datamodules.counter import mix, permuted
-from ...datamodules.sources.named import open_source
+from ...datamodules.sources.named import Labels, open_source
 from ...files import locked
 from ...methods.backbones import load_backbone, weights_hash
 from ...methods.backbones.load import with_logits
@@ -103,6 +103,7 @@ def calibrate(
     difficulty: float | str | None = None,
     whole: bool = False,
     crop: Literal["center", "random"] = "center",
+    labels: Labels = None,
 ) -> Calibration:
     """Measure a model's calibration, or continue the one in `out`, which is saved after every row.
 
@@ -116,6 +117,7 @@ def calibrate(
         difficulty: measure only the entries that CCC's paths of this difficulty need.
         whole: measure whole severities only; the others are interpolated.
         crop: of the images of a folder; CCC's published accuracies are of central crops.
+        labels: how a folder's sub-folders become labels, as in `source_config`.
     """
     in_range(1, images=images)
     if whole and difficulty is not None:
@@ -129,7 +131,7 @@ def calibrate(
     net = with_logits(given).eval().to("cuda" if torch.cuda.is_available() else "cpu")
     opened = source
     if isinstance(opened, str):
-        opened = open_source(opened, size, "calibration", crop)
+        opened = open_source(opened, size, "calibration", crop, labels)
     provenance = {
         "backbone": backbone if isinstance(backbone, str) else type(backbone).__name__,
         "weights": weights_hash(net),

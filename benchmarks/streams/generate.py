@@ -103,7 +103,7 @@ def main(argv: list[str]) -> int:
     args = parser().parse_args(argv)
     in_range(1, images=args.images, workers=args.workers, shard_images=args.shard_images)
     stream = CCC(
-        open_source(args.source, args.size, split="stream", crop="random"),
+        open_source(args.source, args.size, "stream", "random", args.labels),
         difficulty=args.difficulty,
         speed=args.speed,
         images=None,

@@ -37,11 +37,13 @@ class Outcome(NamedTuple):
     state: str
     note: str = ""
 
-    def __str__(self) -> str:
+    def text(self, per_image: bool = False) -> str:
+        """The outcome in words, with the accuracy over batches or `per_image`."""
         if self.state == "finished":
             run = Run.load(self.cell.folder)
-            done = f"{run.images:,} images in {duration(run.seconds)}"
-            return f"accuracy {percent(run.accuracy)}, {done}"
+            found = percent(run.accuracy_per_image if per_image else run.accuracy)
+            kind = "per image" if per_image else "mean over batches"
+            return f"accuracy {found} ({kind}), {run.images:,} images in {duration(run.seconds)}"
         if self.state == "elsewhere":
             return f"already running in {self.note}"
         return f"{self.state}: {self.note}"
@@ -62,7 +64,9 @@ class Runner(Protocol):
         """End running cells immediately."""
 
 
-def run_all(cells: list[Cell], runner: Runner | None = None, retries: int = 0) -> Counter[str]:
+def run_all(
+    cells: list[Cell], runner: Runner | None = None, retries: int = 0, per_image: bool = False
+) -> Counter[str]:
     """Run the unfinished cells; returns the number in each final state.
 
     A cell that fails, dies or runs elsewhere does not delay the others.
@@ -71,6 +75,7 @@ def run_all(cells: list[Cell], runner: Runner | None = None, retries: int = 0) -
         cells: the cells, without duplicates.
         runner: where they run; None: one after another in this process.
         retries: maximum number of restarts of a cell whose process dies.
+        per_image: report accuracies per image rather than means over batches.
     """
     names = {
         c.folder: f"[{n}/{len(cells)}] {'/'.join(c.folder.parts[-2:])}"
@@ -98,7 +103,7 @@ def run_all(cells: list[Cell], runner: Runner | None = None, retries: int = 0) -
                     outcome = failed(outcome.cell, outcome.note)
                 ended[outcome.cell.folder] = outcome.state
                 bar.update()
-                say(outcome.cell, f": {outcome}")
+                say(outcome.cell, f": {outcome.text(per_image)}")
             todo = [cell for cell in todo if ended[cell.folder] == "elsewhere"]
     gc.unfreeze()  # what `attempt` froze
     return Counter(ended.values())
@@ -241,7 +246,10 @@ class Processes:
 def work(number: int, pipe: Connection) -> None:
     """`attempt` for cell after cell; the output of each goes to a file in its folder."""
     os.setsid()  # Ctrl-C reaches only the suite's process, which then stops its workers
-    with sigterm_as_ctrl_c(), contextlib.suppress(EOFError):  # a signal makes the run save its state
+    with (
+        sigterm_as_ctrl_c(),
+        contextlib.suppress(EOFError),
+    ):  # a signal makes the run save its state
         when_parent_ends(lambda: os.kill(os.getpid(), signal.SIGTERM))
         if sys.platform == "linux":
             # Data loaders would otherwise spawn their workers, which then import everything again.

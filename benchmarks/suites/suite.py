@@ -30,7 +30,7 @@ def run_cells(cells: list[Cell], args: argparse.Namespace) -> tuple[int, int]:
     check_folders(cells, args)
     check_cells(cells)
     prepare(cells, args.command)
-    ended = run_all(grid.share(cells, *args.share), runner(args), args.retries)
+    ended = run_all(grid.share(cells, *args.share), runner(args), args.retries, args.per_image)
     return ended["failed"], ended["elsewhere"]
 
 
@@ -125,8 +125,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=float,
         help="GPUs per run with Ray; 0.5: two runs per GPU (default: 1 if there are any)",
     )
-    # The command that repeats the runs, and what `add_data` may ask for.
-    parser.set_defaults(command=None, chosen=None, images_folder=None, cifar_folder=None)
+    # The command that repeats the runs, which accuracy they report, and what `add_data` may ask for.
+    parser.set_defaults(command=None, per_image=False)
+    parser.set_defaults(chosen=None, images_folder=None, cifar_folder=None)
 
 
 def add_data(parser: argparse.ArgumentParser) -> None:

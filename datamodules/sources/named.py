@@ -13,18 +13,26 @@ KINDS: dict[str, type[ImageSource]] = {
     kind.__name__: kind for kind in (Digits, Glyphs, ImageFolder, ImageNet)
 }
 
+Labels = Literal["folders", "imagenet"] | None
+
 
 def source_config(
     name: str,
     size: int | None,
     split: Literal["calibration", "stream"],
     crop: Literal["random", "center"],
+    labels: Labels = None,
 ) -> dict[str, Any]:
     """Class and arguments of a split of "glyphs" or "digits", or of a folder; None: the source's
     default size.
 
+    Class folders are numbered in alphabetical order ("folders") or have the numbers of their synsets
+    ("imagenet"; None: if one is named by a synset).
+
     Raises HoldfastError if a folder has a single class folder, as that usually contains the classes.
     """
+    if name in ("digits", "glyphs") and labels is not None:
+        raise HoldfastError(f"--labels applies to a folder, not to {name}. Leave it out.")
     if name == "digits" and size not in (None, Digits.size):
         raise HoldfastError(
             f"--size {size} does not apply to digits, which have {Digits.size} pixels. Leave it "
@@ -38,7 +46,8 @@ def source_config(
             f"{name} contains the single class folder {names[0]}. Pass the folder that contains "
             f"the classes, such as {Path(name, names[0])}."
         )
-    kind = "ImageNet" if has_synsets(name) else "ImageFolder"
+    synsets = has_synsets(name) if labels is None else labels == "imagenet"
+    kind = "ImageNet" if synsets else "ImageFolder"
     return {"class_path": kind, "init_args": {"root": name, "size": size or 224, "crop": crop}}
 
 
@@ -47,7 +56,8 @@ def open_source(
     size: int | None,
     split: Literal["calibration", "stream"],
     crop: Literal["random", "center"],
+    labels: Labels = None,
 ) -> ImageSource:
     """The source that `source_config` describes."""
-    config = source_config(name, size, split, crop)
+    config = source_config(name, size, split, crop, labels)
     return KINDS[config["class_path"]](**config["init_args"])

@@ -75,20 +75,45 @@ def test_a_folder_of_photos_and_a_network_from_a_module(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     """As in the README: by default every image once under each corruption."""
-    for name in ("cat", "dog"):
+    for name in ("n01440764", "n01443537"):  # ImageNet's labels 0 and 1
         (folder / "photos" / name).mkdir(parents=True)
         for number in range(2):
             pixels = np.random.default_rng(number).integers(0, 256, (40, 50, 3), dtype=np.uint8)
             Image.fromarray(pixels).save(folder / "photos" / name / f"{number}.png")
     (folder / "mynets_of_test.py").write_text(
         "from torch import nn\nfrom holdfast.methods import normalised\n\n\n"
-        "def make():\n    net = nn.Sequential(nn.Conv2d(3, 2, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())\n"
-        "    return normalised(net, [0.5] * 3, [0.25] * 3)\n"
+        "def make(outputs=2):\n"
+        "    net = nn.Sequential(nn.Conv2d(3, outputs, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())\n"
+        "    return normalised(net, [0.5] * 3, [0.25] * 3)\n\n\n"
+        "def three():\n    return make(3)\n\n\ndef broken():\n    return nn.Conv1d(3, 2, 3)\n"
     )
     monkeypatch.setattr(sys, "path", [*sys.path, str(folder)])
-    words = ["corruptions", "--backbone", "mynets_of_test.make", "--source", "photos"]
-    assert main([*words, "--size", "32", "--severity", "3", "--corruptions", "fog", "snow"]) == 0
-    table = shown(capsys)
+    words = ["corruptions", "--source", "photos", "--size", "32", "--severity", "3"]
+    words += ["--corruptions", "fog", "snow", "--backbone"]
+    for wrong, sentence in (
+        (["mynets_of_test.make"], "from 0 to 999, but mynets_of_test.make has 2 outputs"),
+        (
+            ["mynets_of_test.three", "--labels", "imagenet", "--methods", "RDumb"],
+            "this backbone has none",
+        ),
+        (
+            ["mynets_of_test.broken", "--labels", "folders"],
+            "first step of Source raises RuntimeError",
+        ),
+    ):
+        assert main([*words, *wrong]) == 2
+        assert sentence in capsys.readouterr().err
+        assert not Path("runs").exists()
+    for synset, name in (("n01440764", "cat"), ("n01443537", "dog")):
+        Path("photos", synset).rename(Path("photos", name))
+    assert main([*words, "mynets_of_test.three"]) == 2
+    assert "--labels folders if the numbers are right" in capsys.readouterr().err
+    assert main([*words, "mynets_of_test.make"]) == 0
+    printed = capsys.readouterr().out
+    assert "3 runs of 4 images: about 0:00:" in printed
+    assert "% (per image), 4 images in" in printed
+    lines = [line.split() for line in printed.splitlines() if line]
+    table = {first: rest for first, *rest in lines}
     assert "at severity 3, 4 images per corruption" in " ".join(table["(accuracy"])
     both = [float(table[name][0]) for name in ("fog", "snow")]
     assert set(both) <= {0.0, 25.0, 50.0, 75.0, 100.0}
