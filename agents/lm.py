@@ -19,6 +19,7 @@ import requests
 from dspy.clients.base_lm import GLOBAL_HISTORY
 from dspy.utils import exceptions
 from dspy.utils.callback import BaseCallback
+from requests.exceptions import ProxyError
 
 from .. import HoldfastError
 from .episode import Episode, Stop
@@ -97,9 +98,10 @@ def check_server(api_base: str) -> None:
     try:
         requests.get(f"{api_base.rstrip('/')}/models", timeout=10.0)
     except requests.RequestException as error:
+        proxy = "set NO_PROXY to its host, " if isinstance(error, ProxyError) else ""
         raise HoldfastError(
-            f"No server answers at {api_base} ({type(error).__name__}). Start it, or correct --api-base, "
-            "as in http://127.0.0.1:8000/v1."
+            f"No server answers at {api_base} ({type(error).__name__}). Start it, {proxy}or correct "
+            "--api-base, as in http://127.0.0.1:8000/v1."
         ) from None
 
 

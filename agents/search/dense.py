@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import HoldfastError
+from ...hub import try_hub
 from ..data import Dataset, new_file, reading
 from ..matching import official_match
 from ..score import proportion
@@ -84,6 +85,7 @@ class Specter:
         except ImportError as error:
             extra = "specter2" if adapter else "specter"
             raise HoldfastError(f"{error}. Run: pip install 'holdfast[{extra}]'.") from None
+        try_hub(name)
         try:
             self._tokenizer: Any = AutoTokenizer.from_pretrained(name)
             model: Any = AutoModel.from_pretrained(name)

@@ -20,6 +20,7 @@ from ...callbacks.functional.spans import (
 )
 from ...datamodules.counter import permuted
 from ...files import reason
+from ...hub import try_hub
 from ..results.predictions import VALIDATION, Predictions
 from ..suites.variants import expanded
 from .members import TRAIN, Examples, Task
@@ -133,6 +134,7 @@ def language_model(name: str) -> tuple[nn.Module, Any]:
         from transformers import AutoModel, AutoTokenizer
     except ImportError:
         raise HoldfastError(MISSING) from None
+    try_hub(name)
     try:
         tokenizer, model = AutoTokenizer.from_pretrained(name), AutoModel.from_pretrained(name)
     except Exception as error:  # errors of the hub, files or formats

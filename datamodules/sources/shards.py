@@ -147,13 +147,15 @@ class Shards(ImageSource):
 def fetch(url: str, path: Path | None = None) -> bool:
     """Whether the server has a file, which is downloaded if a path is given, whole or not at all.
 
-    Raises HoldfastError if the server refuses it, or after eight attempts.
+    Raises HoldfastError if the server refuses it, or after eight attempts (three without a path: of a
+    stream that does not start yet).
     """
     import requests  # loaded when something is downloaded
 
     # Not every server answers HEAD.
     options: dict[str, Any] = {"headers": {"Range": "bytes=0-0"}} if path is None else {}
-    for attempt in range(ATTEMPTS):
+    attempts = ATTEMPTS if path else 3
+    for attempt in range(attempts):
         time.sleep(PAUSE * 2 ** (attempt - 1) if attempt else 0)
         try:
             with requests.get(url, stream=True, timeout=TIMEOUT, **options) as answer:
@@ -170,5 +172,5 @@ def fetch(url: str, path: Path | None = None) -> bool:
         except requests.RequestException as error:
             problem = error
     raise HoldfastError(
-        f"{url} could not be read in {ATTEMPTS} attempts ({problem}). Try again later."
+        f"{url} could not be read in {attempts} attempts ({problem}). Try again later."
     )

