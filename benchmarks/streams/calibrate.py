@@ -135,9 +135,10 @@ def calibrate(
     provenance = {
         "backbone": backbone if isinstance(backbone, str) else type(backbone).__name__,
         "weights": weights_hash(net),
-        "source": source if isinstance(source, str) else repr(source),
+        "source": Path(source).name if isinstance(source, str) else repr(source),
         "content": repr(opened),
         "size": opened.size,
+        "crop": crop,
         "images": images,
         "table": table,
         "date": date.today().isoformat(),
