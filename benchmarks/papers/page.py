@@ -64,13 +64,15 @@ def section(
     """The section of an experiment, a function of the results alone.
 
     picture: the figure's path, if there is one. form: the format of its tables. further: it follows
-    the section of another scale, which has the published numbers.
+    the section of another scale, which has all published numbers.
     """
     table, scale = Table.read(results["table"]), results["scale"]
     caption = f"Ours ({scale} scale; {table.unit}, mean ± sd over runs)"
     if own.takes == "files":
         caption = f"{table.unit}; mean ± sd over repeats"
-    published = {} if further else own.published
+    published = own.published
+    if further:
+        published = {key: row for key, row in published.items() if key in table.cells}
     if published:
         caption += ", and as published"
     differences = sorted(results.get("differences", ()), key=rank)
