@@ -14,14 +14,14 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from .. import HoldfastError, callbacks
-from ..run_folder import ERROR
-from .results.run_statistics import mean
-from .results.runs import Run, grouped
-from .results.text_table import formatted
-from .suites import suite as command
-from .suites.cell import Cell
-from .suites.trials import Trial, cells, defaults, on_holdout, rates, seconds
+from ... import HoldfastError, callbacks
+from ...run_folder import ERROR
+from ..results.run_statistics import mean
+from ..results.runs import Run, grouped
+from ..results.text_table import formatted
+from . import suite as command
+from .cell import Cell
+from .trials import Trial, cells, defaults, on_holdout, rates, seconds
 
 Key = tuple[str, str]  # method and network
 Score = Callable[[Run], float | None]
