@@ -27,6 +27,7 @@ IID = "i.i.d."
 STEP_COSTS = HERE / "field" / "step_costs.json"  # times of a step, in steps of Source
 WORST, COLLAPSED, WHEN, COST = "worst seed", "collapsed, %", "collapse, images", "time × Source"
 STILL = "batches as BNAdapt, %"  # the share of batches with BNAdapt's accuracy
+NLL, ECE = "negative log-likelihood, nats", "expected calibration error, %"
 CLASSES = "classes in a batch, % of those in random order"
 TRIGGERS = ["ASR", "ASR, start 0.12", "EntropyDrift", "KLDrift", "Disagreement", "AETTA"]
 BOTH = ["TENT", "EATA"]
@@ -73,6 +74,8 @@ def all_methods(runs: Runs) -> pd.DataFrame:
             rows.append((*key, f"CCC-{run.factor('difficulty')}", run.place, points(run)))
             if (share := classes(run)) is not None:
                 rows.append((*key, CLASSES, run.place, share))
+            if run.nll is not None and run.ece is not None:
+                rows += [(*key, NLL, run.place, run.nll), (*key, ECE, run.place, 100 * run.ece)]
         seeds = grouped(same, lambda run: run.seed).values()
         # The lowest mean over the difficulties.
         rows.append((*key, WORST, "all", min(np.mean([*map(points, own)]) for own in seeds)))

@@ -65,7 +65,7 @@ def test_its_numbers_are_the_reports(file: Path, runs: Path, capsys: pytest.Capt
     assert len(details) == len(wanted["summary"]) == 7
     for group in wanted["summary"]:
         row = details[group["setting"], escape(group["method"], quote=False)]
-        assert row[2].split()[0] == points(group["accuracy"])
+        assert row[2].split()[0] == points(group["accuracy"], group["sd"])
         assert row[3] == points(group["last_eighth"])
 
 

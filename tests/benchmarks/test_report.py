@@ -336,3 +336,6 @@ def test_seeds_of_ones_own_runs_are_one_setting(tmp_path: Path) -> None:
     both = found["CCC (images 64)", "BNAdapt"]
     assert (both["runs"], both["runs_wanted"]) == (2, 2)
     assert both["gain_over_source_low"] is not None
+    for run in collect(tmp_path):
+        assert run.nll == pytest.approx(run.summary["nll"])
+        assert 0 < run.ece < 1
