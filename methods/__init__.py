@@ -3,6 +3,7 @@
 from .adacontrast import AdaContrast
 from .backbones import load_backbone, normalised
 from .base import TTAMethod
+from .batclip import BATCLIP
 from .bn import BNAdapt
 from .bnema import BNEMA
 from .cmf import CMF
@@ -28,10 +29,14 @@ from .sar import SAR
 from .slr import SLR
 from .sotta import SoTTA
 from .source import Source
+from .tda import TDA
 from .tent import Tent
+from .tpt import TPT
 from .ttaug import TTAug
+from .vte import VTE
 
 __all__ = [
+    "BATCLIP",
     "BNEMA",
     "CMF",
     "CPL",
@@ -49,6 +54,9 @@ __all__ = [
     "SANTA",
     "SAR",
     "SLR",
+    "TDA",
+    "TPT",
+    "VTE",
     "AdaContrast",
     "BNAdapt",
     "CoTTA",

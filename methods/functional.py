@@ -24,6 +24,12 @@ def first_rows(mask: Tensor, count: int) -> Tensor:
     return mask.int().argsort(descending=True, stable=True)[:count]
 
 
+def most_certain(logits: Tensor, share: float) -> Tensor:
+    """The rows [n] of logits [N,C] with the lowest entropy, this share of them but at least one (TPT)."""
+    count = max(1, int(len(logits) * share))
+    return softmax_entropy(logits).argsort(stable=True)[:count]
+
+
 def marginal_entropy(logits: Tensor) -> Tensor:
     """Shannon entropy in nats of the mean of all rows' softmaxes, [N,C] -> scalar (MEMO, Eq. 2)."""
     log_mean = logits.log_softmax(1).logsumexp(0) - math.log(len(logits))

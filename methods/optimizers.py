@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn, optim
-from torch.optim import SGD, Adam, Optimizer
+from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from .. import HoldfastError
 
@@ -33,6 +33,16 @@ def fast_nesterov(params: Iterable[nn.Parameter]) -> Optimizer:
 def adam(params: Iterable[nn.Parameter]) -> Optimizer:
     """RoTTA's and SoTTA's optimizer: Adam, learning rate 1e-3."""
     return Adam(params, lr=1e-3)
+
+
+def adamw(params: Iterable[nn.Parameter]) -> Optimizer:
+    """TPT's optimizer: AdamW, learning rate 5e-3, weight decay 0.01."""
+    return AdamW(params, lr=5e-3)
+
+
+def slow_adamw(params: Iterable[nn.Parameter]) -> Optimizer:
+    """BATCLIP's optimizer: AdamW, learning rate 5e-4, weight decay 0.01."""
+    return AdamW(params, lr=5e-4)
 
 
 def sam_step(

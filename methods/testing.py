@@ -16,6 +16,7 @@ from torch import Tensor, multiprocessing, nn
 from torch.utils.data import DataLoader
 
 from .. import HoldfastError
+from .backbones.clip import ZeroShot
 from .base import TTAMethod
 from .distributed import averaged
 
@@ -399,13 +400,42 @@ def group_norm_net() -> nn.Module:
     return net
 
 
-def vision_transformer() -> nn.Module:
+def vision_transformer(classes: int = 5) -> nn.Module:
     """A vision transformer of four blocks, for images of 8 x 8 pixels."""
     size = {"img_size": 8, "patch_size": 4, "embed_dim": 16, "depth": 4, "num_heads": 2}
-    return VisionTransformer(num_classes=5, **size).eval()  # type: ignore[arg-type]
+    return VisionTransformer(num_classes=classes, **size).eval()  # type: ignore[arg-type]
 
 
-NETS: dict[str, Net] = {"bn": batch_norm_net, "gn": group_norm_net, "vit": vision_transformer}
+class Towers(nn.Module):
+    """A model of images of 8 x 8 pixels and of texts of bytes, as CLIP is one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.visual, self.embedding = vision_transformer(classes=8), nn.Embedding(256, 8)
+        self.norm, self.logit_scale = nn.LayerNorm(8), nn.Parameter(torch.tensor(3.0))
+
+    def encode_text(self, tokens: Tensor) -> Tensor:
+        """Features [N,8] of tokens [N,L]."""
+        return self.norm(self.embedding(tokens)).mean(1)
+
+
+def byte_tokens(texts: list[str]) -> Tensor:
+    """A 1, the bytes of a text, and 255 to the end, for each text: [N,40]."""
+    return torch.tensor([[1, *text.encode().ljust(38, b"\xff"), 255] for text in texts])
+
+
+def zero_shot_net(templates: Sequence[str] = ("a photo of a {}.",)) -> ZeroShot:
+    """A zero-shot classifier of five classes."""
+    names = ["oak", "elm", "ash", "yew", "fir"]
+    return ZeroShot(Towers(), byte_tokens, names, templates, [0.5] * 3, [0.5] * 3).eval()
+
+
+NETS: dict[str, Net] = {
+    "bn": batch_norm_net,
+    "gn": group_norm_net,
+    "vit": vision_transformer,
+    "clip": zero_shot_net,
+}
 
 
 def image_batches(count: int, size: int = 6) -> list[Tensor]:

@@ -40,7 +40,12 @@ class Normalise(nn.Module):
 
 
 def normalised(net: nn.Module, mean: Sequence[float], std: Sequence[float]) -> nn.Sequential:
-    """`net` behind its normalisation, as children `normalise` and `net`; images in [0,1] in."""
+    """`net` behind its normalisation, as children `normalise` and `net`; images in [0,1] in.
+
+    Raises HoldfastError if it already has one.
+    """
+    if any(isinstance(layer, Normalise) for layer in net.modules()):
+        raise HoldfastError("The network already normalises its images. Pass it as it is.")
     return nn.Sequential(OrderedDict(normalise=Normalise(mean, std), net=net))
 
 

@@ -119,10 +119,11 @@ def robustbench_load(model: str, file: Path | None) -> Pretrained:
 
 
 def open_clip_load(model: str, file: Path | None) -> Pretrained:
-    """open_clip's image encoder with ImageNet's classes; mean and std are the encoder's."""
+    """open_clip's zero-shot classifier of ImageNet's classes, which normalises its inputs itself."""
     net = zero_shot(model, file=file)
-    facts = {"library": "open_clip", "weights": model, "file": str(file or "")}
-    return Pretrained(net, net.visual.image_mean, net.visual.image_std, facts)
+    facts: dict[str, Any] = {"library": "open_clip", "weights": model, "file": str(file or "")}
+    facts |= {"mean": net.normalise.mean.flatten().tolist()}
+    return Pretrained(net, (), (), facts | {"std": net.normalise.std.flatten().tolist()})
 
 
 def lite0() -> Pretrained:
@@ -157,7 +158,7 @@ def zero_shot(
     templates: Sequence[str] | None = None,
     file: str | Path | None = None,
 ) -> ZeroShot:
-    """The zero-shot classifier of "ViT-B-32.openai" (ARCHITECTURE.WEIGHTS), without its normalisation.
+    """The zero-shot classifier of "ViT-B-32.openai" (ARCHITECTURE.WEIGHTS), with its normalisation.
 
     Args:
         name: a model of open_clip.
@@ -197,7 +198,8 @@ def zero_shot(
     classes = open_clip.IMAGENET_CLASSNAMES if classes is None else classes
     if templates is None:
         templates = [template("{}") for template in open_clip.OPENAI_IMAGENET_TEMPLATES]
-    return ZeroShot(model.eval(), open_clip.get_tokenizer(architecture), classes, templates)
+    tokenizer, visual = open_clip.get_tokenizer(architecture), model.eval().visual
+    return ZeroShot(model, tokenizer, classes, templates, visual.image_mean, visual.image_std)
 
 
 LIBRARIES: dict[str, Callable[[str, Path | None], Pretrained]] = {

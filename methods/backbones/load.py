@@ -16,6 +16,7 @@ from torch.jit import ScriptModule
 
 from ... import HoldfastError
 from ...files import reason
+from .clip import ZeroShot
 from .layers import Classes, class_numbers, normalised
 from .libraries import LIBRARIES, Pretrained, filled, lite0, read_checkpoint, untrained
 from .nets import NETS
@@ -62,7 +63,9 @@ def load_backbone(name: str) -> nn.Module:
     if means:
         backbone = normalised(net, means, stds)
         facts |= {"mean": list(means), "std": list(stds)}
-    if numbers is not None:
+    if numbers is not None and isinstance(net, ZeroShot):
+        net.only(numbers)
+    elif numbers is not None:
         backbone = backbone if means else nn.Sequential(backbone)
         backbone.add_module("classes", Classes(numbers))
     channels_last(backbone).eval()

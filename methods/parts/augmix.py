@@ -39,6 +39,19 @@ def augmix_views(images: Tensor, generator: Generator) -> Tensor:
     return blend * crop + (1 - blend) * torch.stack(chains).sum(0)
 
 
+def with_views(image: Tensor, count: int, augmix: bool, generator: Generator) -> Tensor:
+    """An image [1,3,H,W] and random views of it: [count,3,H,W], one of them the image itself, the first.
+
+    augmix: views as MEMO's; False: only their crops and flips, as in TPT on ImageNet.
+    """
+    views = image.expand(count - 1, -1, -1, -1)
+    if augmix:
+        views = augmix_views(views, generator)
+    else:
+        views = cropped(views, host_draws(generator, count - 1, 5))
+    return torch.cat([image, views])
+
+
 def as_factors(values: Tensor, images: Tensor) -> Tensor:
     """Values [...,B] in a shape that multiplies images [B,3,H,W]."""
     return values.to(images)[..., None, None, None]

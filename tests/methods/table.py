@@ -38,8 +38,8 @@ def with_asr(backbone: nn.Module, optimizer: Any = sgd, **options: Any) -> m.TTA
 
 TABLE = {
     "Source": Row(m.Source, "no"),
-    "BNAdapt": Row(m.BNAdapt, "no", ("gn", "vit")),
-    "BNAdapt-prior": Row(partial(m.BNAdapt, prior=16), "no", ("gn", "vit")),
+    "BNAdapt": Row(m.BNAdapt, "no", ("gn", "vit", "clip")),
+    "BNAdapt-prior": Row(partial(m.BNAdapt, prior=16), "no", ("gn", "vit", "clip")),
     "Tent": Row(partial(m.Tent, optimizer=sgd), "affine"),
     "RPL": Row(partial(m.RPL, optimizer=sgd), "affine"),
     "SLR": Row(partial(m.SLR, optimizer=adam), "affine", skips_top=True),
@@ -85,16 +85,23 @@ TABLE = {
         skips_top=True,
     ),
     "LAME": Row(m.LAME, "no"),
-    "NOTE": Row(partial(m.NOTE, optimizer=adam, **memory), "affine+statistics", ("gn", "vit")),
+    "NOTE": Row(
+        partial(m.NOTE, optimizer=adam, **memory), "affine+statistics", ("gn", "vit", "clip")
+    ),
     "MEMO": Row(partial(m.MEMO, optimizer=sgd, views=2), "all"),
     "REM": Row(partial(m.REM, optimizer=adam, mask=0.25), "affine", ("bn", "gn"), skips_top=True),
     "FOA": Row(partial(m.FOA, population=4, source_images=6), "no", ("bn", "gn")),
     "TTAug": Row(partial(m.TTAug, views=2), "no"),
-    "BNEMA": Row(m.BNEMA, "statistics", ("gn", "vit")),
+    "VTE": Row(partial(m.VTE, views=3, share=0.5), "no"),
+    "TDA": Row(partial(m.TDA, entropy=(0.0, 1.0)), "no"),
+    "TDA-views": Row(partial(m.TDA, entropy=(0.0, 1.0), views=3, share=0.7), "no"),
+    "TPT": Row(partial(m.TPT, views=4, share=0.5), "no", ("bn", "gn", "vit")),
+    "BATCLIP": Row(m.BATCLIP, "no", ("bn", "gn", "vit")),
+    "BNEMA": Row(m.BNEMA, "statistics", ("gn", "vit", "clip")),
     "SoTTA": Row(
         partial(m.SoTTA, optimizer=adam, confidence=0.0, **memory),
         "affine+statistics",
-        ("gn", "vit"),
+        ("gn", "vit", "clip"),
         skips_top=True,
     ),
 }

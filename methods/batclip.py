@@ -1,0 +1,67 @@
+"""BATCLIP: bimodal online test-time adaptation."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from torch import Tensor, nn
+from torch.nn.functional import normalize, one_hot
+
+from .backbones.clip import Prompts, zero_shot_in
+from .base import TTAMethod
+from .functional import softmax_entropy
+from .optimizers import OptimizerFactory, slow_adamw
+from .parts.norm import norm_affine
+
+
+class BATCLIP(TTAMethod):
+    """Adapts the normalisation layers of both towers of a CLIP model (Maharana et al. 2024).
+
+    Three losses, all with weight 1: low entropy; a large projection of the images' mean features, by
+    predicted class, on that class' text; a small cosine between the mean features of different classes.
+    Logits are those before the update. Every step encodes a prompt for each class.
+
+    Args:
+        optimizer: for scale and shift of the layers; default: AdamW with learning rate 5e-4 and weight
+            decay 0.01.
+        template: the prompt with {} for the class' name; the backbone's own have no influence.
+        **kwargs: see `TTAMethod`.
+    """
+
+    def __init__(
+        self,
+        backbone: str | nn.Module,
+        optimizer: OptimizerFactory = slow_adamw,
+        template: str = "a photo of a {}.",
+        **kwargs: Any,
+    ) -> None:
+        self.template = template
+        super().__init__(backbone, optimizer, **kwargs)
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.texts = Prompts(zero_shot_in(self.backbone).texts, self.template)
+
+    def adaptable_parameters(self) -> Iterable[nn.Parameter]:
+        return [*self.norm_affine(), *norm_affine(self.texts)]
+
+    def output(self, network: nn.Module, images: Tensor) -> Tensor:
+        return self.towers(network, images)[0]
+
+    def towers(self, network: nn.Module, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Logits [B,C], features [B,D] of images [B,3,H,W], and features [C,D], of length 1, of texts."""
+        clip = zero_shot_in(network)
+        found, texts = self.logits(clip.embed, images), self.texts()
+        return clip.scale * normalize(found) @ texts.T, found, texts
+
+    def update(self, images: Tensor) -> Tensor:
+        logits, found, texts = self.towers(self.backbone, images)
+        own = one_hot(logits.argmax(1), logits.shape[1]).to(found)
+        counts = own.sum(0)
+        present, means = (counts > 0).to(found), own.T @ found / counts.clamp_min(1)[:, None]
+        # The features are not scaled to length 1 here, as in the code: the projection has no bound.
+        projection = ((means * texts).sum(1) * present).sum() / present.sum()
+        cosines = normalize(means) @ normalize(means).T
+        pairs = present.outer(present).fill_diagonal_(0)
+        separation = ((1 - cosines) * pairs).sum()
+        self.descend(softmax_entropy(logits).mean() - projection - separation)
+        return logits

@@ -1,0 +1,138 @@
+"""TDA: training-free dynamic adapter."""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from .. import in_range
+from .functional import marginal_entropy, most_certain
+from .parts.augmix import with_views
+from .source import Source
+
+Cache = dict[str, Tensor]
+
+
+class TDA(Source):
+    """Adds to the logits what images like this one were in the stream (Karmanov et al. 2024).
+
+    A positive cache stores, for each predicted class, the features of the most certain images; a
+    negative one those of fairly uncertain images, with the classes that these may belong to. Similar
+    features add to the class in the first and subtract from the classes in the second.
+    Images enter the caches one after another, each before it is scored. No parameter is trained, and
+    nothing leaves a cache but for a more certain image, so that after a shift the caches may be stale.
+
+    Args:
+        shots: images for each class in the positive cache.
+        alpha, beta: weight and sharpness of the positive cache.
+        negative_shots, negative_alpha, negative_beta: the same of the negative cache.
+        entropy: an image enters the negative cache if its entropy is between these shares of log2 C. As
+            in the code, the entropy is in nats, so that a share of 1 cannot be reached.
+        mask: the classes of an image in the negative cache are those with a probability between these.
+        views: number of views of each image, including the image itself, as in the code on variants of
+            ImageNet; 1: the image alone, as on ImageNet.
+        share: share of the views, the most certain ones, whose mean counts.
+        augmix: views by AugMix (`augmix_views`); False: by random crops and flips.
+        **kwargs: see `TTAMethod`.
+    """
+
+    predicts_by_update = True
+
+    def __init__(
+        self,
+        backbone: str | nn.Module,
+        shots: int = 3,
+        alpha: float = 2.0,
+        beta: float = 5.0,
+        negative_shots: int = 2,
+        negative_alpha: float = 0.117,
+        negative_beta: float = 1.0,
+        entropy: tuple[float, float] = (0.2, 0.5),
+        mask: tuple[float, float] = (0.03, 1.0),
+        views: int = 1,
+        share: float = 0.1,
+        augmix: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        in_range(1, shots=shots, negative_shots=negative_shots, views=views)
+        in_range(0, 1, share=share)
+        self.shots, self.alpha, self.beta = shots, alpha, beta
+        self.negative_shots, self.negative_alpha = negative_shots, negative_alpha
+        self.negative_beta, self.entropy, self.mask = negative_beta, entropy, mask
+        self.views, self.share, self.augmix = views, share, augmix
+        super().__init__(backbone, **kwargs)
+
+    def fresh_state(self) -> dict[str, Any]:
+        """The caches: for each class and place an entropy, infinite if it is empty, and a feature."""
+        return {"positive": None, "negative": None}
+
+    @torch.no_grad()
+    def update(self, images: Tensor) -> Tensor:
+        generator, rows = self.generator("views"), []
+        for part in images.split(len(images) if self.views == 1 else 1):
+            shown = (
+                part if self.views == 1 else with_views(part, self.views, self.augmix, generator)
+            )
+            found, logits = self.features(self.backbone, shown)
+            views = zip(found.split(self.views), logits.split(self.views), strict=True)
+            rows += [self.score(*one) for one in views]
+        return torch.cat(rows)
+
+    def score(self, found: Tensor, logits: Tensor) -> Tensor:
+        """The logits [1,C] of an image, from features [V,D] and logits [V,C] of its views."""
+        certain = most_certain(logits, self.share)
+        entropy, probs = marginal_entropy(logits[certain]), logits[certain].softmax(1).mean(0)
+        feature = normalize(found[certain]).mean(0)
+        logits = logits[certain].mean(0)
+        label, classes = logits.argmax(0, keepdim=True), len(logits)
+        if self.state["positive"] is None:
+            places = classes, self.shots, self.negative_shots
+            self.state = {**self.state, **empty_caches(feature, *places)}
+        positive, negative = self.state["positive"], self.state["negative"]
+
+        remember(positive, label, {"entropy": entropy, "feature": feature})
+        low, high = (share * math.log2(classes) for share in self.entropy)
+        # Any entropy is below that of an empty place, but an infinite one below none.
+        uncertain = torch.where((low < entropy) & (entropy < high), entropy, torch.inf)
+        candidates = ((self.mask[0] < probs) & (probs < self.mask[1])).to(probs)
+        remember(negative, label, {"entropy": uncertain, "feature": feature, "mask": candidates})
+
+        near = similarity(positive, feature, self.beta).sum(1)
+        unlike = similarity(negative, feature, self.negative_beta).flatten()
+        unlike = unlike @ negative["mask"].flatten(0, 1)
+        return (logits + self.alpha * near - self.negative_alpha * unlike)[None]
+
+
+def empty_caches(
+    feature: Tensor, classes: int, shots: int, negative_shots: int
+) -> dict[str, Cache]:
+    """The caches of a stream that begins, for features [D]."""
+
+    def places(count: int) -> Cache:
+        entropy = feature.new_full((classes, count), torch.inf)
+        return {"entropy": entropy, "feature": feature.new_zeros(classes, count, len(feature))}
+
+    mask = feature.new_zeros(classes, negative_shots, classes)
+    return {"positive": places(shots), "negative": {**places(negative_shots), "mask": mask}}
+
+
+def remember(cache: Cache, label: Tensor, item: Cache) -> None:
+    """Put an item in the last place of its class, a label [1], if the one there has a higher entropy.
+
+    The places of a class are in the order of their entropies.
+    """
+    better = item["entropy"] < cache["entropy"][label, -1]
+    rows = {name: values[label] for name, values in cache.items()}
+    for name, places in rows.items():
+        places[0, -1] = torch.where(better, item[name], places[0, -1])
+    order = rows["entropy"][0].argsort(stable=True)
+    for name, places in rows.items():
+        cache[name][label] = places[:, order]
+
+
+def similarity(cache: Cache, feature: Tensor, beta: float) -> Tensor:
+    """exp(-beta (1 - cosine)) of a feature [D] with those of the cache, 0 for empty places: [C,K]."""
+    near = torch.exp(-beta * (1 - cache["feature"] @ feature))
+    return torch.where(cache["entropy"] < torch.inf, near, 0)

@@ -1,0 +1,75 @@
+"""TPT: test-time prompt tuning."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .. import in_range
+from .backbones.clip import Prompts, zero_shot_in
+from .base import TTAMethod
+from .functional import marginal_entropy, most_certain
+from .optimizers import OptimizerFactory, adamw
+from .parts.augmix import with_views
+
+
+class TPT(TTAMethod):
+    """Tunes the prompt for each image separately, so that its views agree on one class (Shu et al. 2022).
+
+    For each image the vectors of the words before the classes' names take a step on the entropy of the
+    mean prediction over the most certain of its views; then the image itself is scored, and
+    the next one starts from the words again. For two-tower models such as CLIP, neither of whose towers
+    changes. No change persists, so the model cannot collapse.
+
+    Args:
+        optimizer: for the vectors; default: AdamW with learning rate 5e-3 (and weight decay 0.01, which
+            the code has by PyTorch's default).
+        template: a prompt with {} for the class' name, after the words to tune.
+        views: number of views of each image, including the image itself.
+        share: share of the views, the most certain ones, that count (rho).
+        augmix: views by AugMix (`augmix_views`), as in the code on fine-grained data sets; False: random
+            crops and flips, as in the code on ImageNet and its variants.
+        **kwargs: see `TTAMethod`.
+    """
+
+    by_image = predicts_by_update = True
+
+    def __init__(
+        self,
+        backbone: str | nn.Module,
+        optimizer: OptimizerFactory = adamw,
+        template: str = "a photo of a {}.",
+        views: int = 64,
+        share: float = 0.1,
+        augmix: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        in_range(2, views=views)
+        in_range(0, 1, share=share)
+        self.template, self.views, self.share, self.augmix = template, views, share, augmix
+        super().__init__(backbone, optimizer, **kwargs)
+
+    def prepare(self) -> None:
+        self.texts = Prompts(zero_shot_in(self.backbone).texts, self.template)
+        self.context = nn.Parameter(self.texts.context().detach().clone())
+
+    def adaptable_parameters(self) -> Iterable[nn.Parameter]:
+        return [self.context]
+
+    def update(self, images: Tensor) -> Tensor:
+        if not self._pass:  # the first of several steps, which see the same views
+            self.to_source()
+            with torch.no_grad():
+                shown = with_views(images, self.views, self.augmix, self.generator("views"))
+                self.found, _ = self.features(self.backbone, shown)
+        logits = self.cosines()
+        if not self._pass:
+            self.certain = most_certain(logits.detach(), self.share)
+        self.descend(marginal_entropy(logits[self.certain]))
+        with torch.no_grad():
+            return self.cosines()[:1]
+
+    def cosines(self) -> Tensor:
+        """The logits [V,C] of the views, for the prompt as it is now."""
+        return zero_shot_in(self.backbone).scale * self.found @ self.texts(self.context).T

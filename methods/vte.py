@@ -1,0 +1,48 @@
+"""VTE: vision-text-space ensemble."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .. import in_range
+from .functional import most_certain
+from .parts.augmix import with_views
+from .source import Source
+
+
+class VTE(Source):
+    """Averages the most certain views of each image, and the prompts of each class (Döbler et al. 2024).
+
+    The text side of the ensemble is the backbone's: a mean over templates, such as the 80 of
+    `open_clip/ViT-B-32.openai`. A score is the mean of the views' logits, which for a two-tower model is
+    the cosine of their mean feature, up to its length. No parameter is trained.
+
+    Args:
+        views: number of views of each image, including the image itself.
+        share: share of the views, the most certain ones, that count.
+        augmix: views by AugMix (`augmix_views`), as in the code on data sets of other domains; False:
+            random crops and flips, as in the code on ImageNet-C and CCC.
+        **kwargs: see `TTAMethod`.
+    """
+
+    def __init__(
+        self,
+        backbone: str | nn.Module,
+        views: int = 64,
+        share: float = 0.1,
+        augmix: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        in_range(2, views=views)
+        in_range(0, 1, share=share)
+        self.views, self.share, self.augmix = views, share, augmix
+        super().__init__(backbone, **kwargs)
+
+    def output(self, network: nn.Module, images: Tensor) -> Tensor:
+        """Means [B,C] of the logits of each image's most certain views, for images [B,3,H,W]."""
+        generator, rows = self.generator("views"), []
+        for image in images.split(1):
+            logits = self.logits(network, with_views(image, self.views, self.augmix, generator))
+            rows.append(logits[most_certain(logits, self.share)].mean(0))
+        return torch.stack(rows)
