@@ -8,7 +8,7 @@ from torch.nn.functional import normalize, one_hot
 
 from .backbones.clip import Prompts, zero_shot_in
 from .base import TTAMethod
-from .functional import softmax_entropy
+from .functional import full_precision, softmax_entropy
 from .optimizers import OptimizerFactory, slow_adamw
 from .parts.norm import norm_affine
 
@@ -21,8 +21,8 @@ class BATCLIP(TTAMethod):
     Logits are those before the update. Every step encodes a prompt for each class.
 
     Args:
-        optimizer: for scale and shift of the layers; default: AdamW with learning rate 5e-4 and weight
-            decay 0.01.
+        optimizer: for scale and shift of the layers, with a weight decay of 0.01; default: AdamW with
+            learning rate 5e-4.
         template: the prompt with {} for the class' name; the backbone's own have no influence.
         **kwargs: see `TTAMethod`.
     """
@@ -51,7 +51,7 @@ class BATCLIP(TTAMethod):
         """Logits [B,C], features [B,D] of images [B,3,H,W], and features [C,D], of length 1, of texts."""
         clip = zero_shot_in(network)
         found, texts = self.logits(clip.embed, images), self.texts()
-        return clip.scale * normalize(found) @ texts.T, found, texts
+        return full_precision(clip.scale * normalize(found) @ texts.T), found, texts
 
     def update(self, images: Tensor) -> Tensor:
         logits, found, texts = self.towers(self.backbone, images)

@@ -26,8 +26,11 @@ class TDA(Source):
 
     Args:
         shots: images for each class in the positive cache.
-        alpha, beta: weight and sharpness of the positive cache.
-        negative_shots, negative_alpha, negative_beta: the same of the negative cache.
+        alpha: weight of the positive cache.
+        beta: sharpness of its similarities.
+        negative_shots: images for each class in the negative cache.
+        negative_alpha: weight of the negative cache.
+        negative_beta: sharpness of its similarities.
         entropy: an image enters the negative cache if its entropy is between these shares of log2 C. As
             in the code, the entropy is in nats, so that a share of 1 cannot be reached.
         mask: the classes of an image in the negative cache are those with a probability between these.

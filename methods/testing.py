@@ -424,10 +424,10 @@ def byte_tokens(texts: list[str]) -> Tensor:
     return torch.tensor([[1, *text.encode().ljust(38, b"\xff"), 255] for text in texts])
 
 
-def zero_shot_net(templates: Sequence[str] = ("a photo of a {}.",)) -> ZeroShot:
+def zero_shot_net() -> ZeroShot:
     """A zero-shot classifier of five classes."""
-    names = ["oak", "elm", "ash", "yew", "fir"]
-    return ZeroShot(Towers(), byte_tokens, names, templates, [0.5] * 3, [0.5] * 3).eval()
+    names, half = ["oak", "elm", "ash", "yew", "fir"], [0.5] * 3
+    return ZeroShot(Towers(), byte_tokens, names, ["a photo of a {}."], half, half).eval()
 
 
 NETS: dict[str, Net] = {

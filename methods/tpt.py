@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from .. import in_range
 from .backbones.clip import Prompts, zero_shot_in
 from .base import TTAMethod
-from .functional import marginal_entropy, most_certain
+from .functional import full_precision, marginal_entropy, most_certain
 from .optimizers import OptimizerFactory, adamw
 from .parts.augmix import with_views
 
@@ -23,8 +23,8 @@ class TPT(TTAMethod):
     changes. No change persists, so the model cannot collapse.
 
     Args:
-        optimizer: for the vectors; default: AdamW with learning rate 5e-3 (and weight decay 0.01, which
-            the code has by PyTorch's default).
+        optimizer: for the vectors, with PyTorch's weight decay of 0.01, as in the code; default: AdamW
+            with learning rate 5e-3.
         template: a prompt with {} for the class' name, after the words to tune.
         views: number of views of each image, including the image itself.
         share: share of the views, the most certain ones, that count (rho).
@@ -72,4 +72,5 @@ class TPT(TTAMethod):
 
     def cosines(self) -> Tensor:
         """The logits [V,C] of the views, for the prompt as it is now."""
-        return zero_shot_in(self.backbone).scale * self.found @ self.texts(self.context).T
+        texts = self.texts(self.context)
+        return full_precision(zero_shot_in(self.backbone).scale * self.found @ texts.T)

@@ -121,8 +121,7 @@ def test_every_import_is_declared_and_every_declaration_imported() -> None:
     assert found - {"holdfast", "robustbench"} == needed - unseen | optional - bounds
     tests = distributions(third_parties(ROOT / "tests"))
     own = {path.stem for path in (ROOT / "tests").rglob("*.py")}
-    declarable = needed | declared(extras["test"]) | declared(extras["clip"])  # skipped without it
-    assert tests - own - {"holdfast"} <= declarable
+    assert tests - own - {"holdfast"} <= needed | declared(extras["test"])
 
 
 def declared(lines: str) -> set[str]:

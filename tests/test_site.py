@@ -229,10 +229,12 @@ def test_curves_come_from_runs(
 
 
 def test_the_other_methods_are_run_on_the_demos_stream() -> None:
-    """On its first images; together they are all methods but two, which need a vision transformer."""
+    """On its first images; together they are all methods but those for transformers and CLIP."""
     demo, others = grid.load("demo"), grid.load("methods")
     stream, shorter = (suite["streams"]["ccc-glyphs"]["init_args"] for suite in (demo, others))
     assert shorter["images"] <= stream["images"]
     assert {**shorter, "images": 0} == {**stream, "images": 0}
     pages = {page.stem for page in (ROOT / "docs" / "methods").glob("*.md")} - {"index"}
-    assert pages - {"rem", "foa"} == {name.lower() for name in demo["methods"] | others["methods"]}
+    assert pages - {"rem", "foa", "tpt", "vte", "tda", "batclip"} == {
+        name.lower() for name in demo["methods"] | others["methods"]
+    }

@@ -61,12 +61,17 @@ RECOVERIES = {
 }
 WITH_VIEWS = (
     *("CoTTA", "ROID", "CMF", "RoTTA", "PeTTA", "RMT", "SANTA"),
-    *("GTTA", "AdaContrast", "MEMO", "TTAug"),
+    *("GTTA", "AdaContrast", "MEMO", "TTAug", "VTE", "TDA-views"),
 )
 
 
 DTYPES = [torch.float32, torch.float64]
-SIZES = {"MEMO": 2, "TTAug": 2}  # images in a batch, for methods that make views of each
+SIZES = {
+    "MEMO": 2,
+    "TTAug": 2,
+    "VTE": 2,
+    "TDA-views": 2,
+}  # images in a batch, for methods that make views of each
 
 
 @pytest.mark.parametrize(

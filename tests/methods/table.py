@@ -106,8 +106,8 @@ TABLE = {
     ),
 }
 PAIRS = [(name, net) for name in TABLE for net in NETS if net not in TABLE[name].refuses]
-TRANSFORMERS = {name.lower() for name in TABLE if "bn" in TABLE[name].refuses}
 FIRST = list({name: (name, net) for name, net in reversed(PAIRS)}.values())[::-1]
+NET_OF = {name.lower(): NETS[net] for name, net in FIRST}
 ON_BN = [name for name in TABLE if "bn" not in TABLE[name].refuses]
 on_every_net = pytest.mark.parametrize(("name", "net"), PAIRS)
 quiet = pytest.mark.filterwarnings(

@@ -2,10 +2,12 @@
 
 import math
 import sys
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import huggingface_hub
+import open_clip
 import pytest
 import timm
 import torch
@@ -18,12 +20,13 @@ from holdfast import HoldfastError
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.train.source_models import EMBEDDED as RECIPES
 from holdfast.benchmarks.train.source_models import accuracy, with_batch_statistics
-from holdfast.methods import Tent, load_backbone, normalised
+from holdfast.methods import BATCLIP, TDA, TPT, Tent, load_backbone, normalised
 from holdfast.methods.backbones import weights_hash
-from holdfast.methods.backbones.clip import ZeroShot
+from holdfast.methods.backbones.clip import Prompts, ZeroShot, zero_shot_in
 from holdfast.methods.backbones.layers import Classes, class_numbers
 from holdfast.methods.backbones.load import ASSETS, EMBEDDED, check_name, find_network, provenance
 from holdfast.methods.backbones.nets import GlyphNet
+from holdfast.methods.testing import NETS, Towers, byte_tokens
 
 IMAGES = torch.rand(2, 3, 64, 64)
 MODULE = """
@@ -260,49 +263,47 @@ def test_a_choice_of_classes(tmp_path: Path) -> None:
 # ---- open_clip ------------------------------------------------------------------------------------
 
 
-class Words(nn.Module):
-    """Two encoders, as open_clip's models have them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        size = 3 * 64 * 64
-        self.visual = nn.Sequential(nn.Flatten(), nn.LayerNorm(size), nn.Linear(size, 8))
-        self.logit_scale = nn.Parameter(torch.tensor(2.0))
-        self.table = nn.Embedding(300, 8)
-
-    def encode_text(self, texts: Tensor, normalize: bool) -> Tensor:
-        features = self.table(texts).sum(1)
-        return nn.functional.normalize(features, dim=-1) if normalize else features
-
-
-def tokens(texts: list[str]) -> Tensor:
-    return torch.tensor([[*text.encode().ljust(30)] for text in texts])
-
-
 def test_a_zero_shot_classifier() -> None:
-    model, names, unit = Words(), ["dog", "cat", "fox"], nn.functional.normalize
-    net = ZeroShot(model, tokens, names, ["a {}", "the {}!"])
-    texts = [model.encode_text(tokens([f"a {n}", f"the {n}!"]), normalize=True) for n in names]
+    model, names, unit = Towers(), ["dog", "cat", "fox"], nn.functional.normalize
+    net = ZeroShot(model, byte_tokens, names, ["a {}", "the {}!"], [0.5] * 3, [0.25] * 3)
+    texts = [unit(model.encode_text(byte_tokens([f"a {n}", f"the {n}!"]))) for n in names]
     means = torch.stack([unit(features.mean(0), dim=0) for features in texts])
-    expected = model.logit_scale.exp() * unit(model.visual(IMAGES), dim=-1) @ means.T
-    assert torch.allclose(net(IMAGES), expected, atol=1e-5)
-    method = Tent(net)
-    assert not torch.equal(method.adapt(IMAGES), method.predict(IMAGES))
+    small = torch.rand(6, 3, 8, 8)
+    expected = model.logit_scale.exp() * unit(model.visual((small - 0.5) / 0.25)) @ means.T
+    assert torch.allclose(net(small), expected, atol=1e-5)
+    assert torch.equal(deepcopy(net).only([2, 0])(small), net(small)[:, [2, 0]])
+    assert not any("embedding" in name for name in net.state_dict()), "the text tower is not in it"
     with pytest.raises(HoldfastError, match=r"templates with \{\}"):
-        ZeroShot(model, tokens, names, ["a dog"])
+        ZeroShot(model, byte_tokens, names, ["a dog"], [0.5] * 3, [0.25] * 3)
+    with pytest.raises(HoldfastError, match="already normalises"):
+        normalised(net, [0.5] * 3, [0.25] * 3)
+    with pytest.raises(HoldfastError, match="no words before"):
+        TPT(net, template="{}.")
+
+
+def test_tuned_words_are_at_their_place() -> None:
+    """Vectors in place of the words before the name give what the other words would."""
+    texts = zero_shot_in(NETS["clip"]()).texts
+    ours, theirs = (Prompts(texts, f"{words} {{}}.") for words in ("a photo of a", "the best one"))
+    assert ours.words == theirs.words == 12
+    assert not torch.allclose(ours(), theirs())
+    assert torch.allclose(ours(theirs.context()), theirs(), atol=1e-6)
 
 
 def test_open_clip_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    clip = pytest.importorskip("open_clip", reason="needs the extra clip")
     image = {"image_size": 32, "layers": 4, "width": 32, "head_width": 16, "patch_size": 8}
     text = {"context_length": 77, "vocab_size": 49408, "width": 16, "heads": 2, "layers": 1}
     small = {"embed_dim": 16, "vision_cfg": image, "text_cfg": text}
-    monkeypatch.setitem(clip.factory._MODEL_CONFIGS, "tiny", small)
-    monkeypatch.setattr(clip, "IMAGENET_CLASSNAMES", ["dog", "cat", "fox"])
-    torch.save(clip.create_model("tiny").state_dict(), tmp_path / "tiny.pt")
-    net: Any = load_backbone(f"open_clip/tiny:{tmp_path / 'tiny.pt'}")
-    assert Tent(net).adapt(torch.rand(2, 3, 32, 32)).shape == (2, 3)
+    monkeypatch.setitem(open_clip.factory._MODEL_CONFIGS, "tiny", small)
+    monkeypatch.setattr(open_clip, "IMAGENET_CLASSNAMES", [f"class {n}" for n in range(1000)])
+    monkeypatch.setattr(
+        open_clip, "OPENAI_IMAGENET_TEMPLATES", [lambda name: f"a photo of a {name}."]
+    )
+    torch.save(open_clip.create_model("tiny").state_dict(), tmp_path / "tiny.pt")
+    net: Any = load_backbone(f"open_clip/tiny:{tmp_path / 'tiny.pt'}@imagenet-a")
     assert net.provenance["mean"] == pytest.approx([0.481, 0.458, 0.408], abs=1e-3)
+    for method in (Tent(net), TDA(net), BATCLIP(net), TPT(net, views=4)):
+        assert method.adapt(torch.rand(2, 3, 32, 32)).shape == (2, 200)
     with pytest.raises(HoldfastError, match=r"'open_clip/tiny\.laion' does not name its weights"):
         load_backbone("open_clip/tiny.laion")
 

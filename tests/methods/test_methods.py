@@ -14,7 +14,7 @@ import timm
 import torch
 from conftest import tiny_net
 from lightning.pytorch.cli import LightningArgumentParser
-from table import FIRST, PAIRS, TABLE, TRANSFORMERS, memory, on_every_net, quiet, sgd
+from table import FIRST, NET_OF, PAIRS, TABLE, memory, on_every_net, quiet, sgd
 from timm.layers import BatchNormAct2d
 from torch import Tensor, nn
 from torch.optim import SGD
@@ -209,8 +209,7 @@ def test_every_argument_is_documented(name: str) -> None:
     assert wanted - {"backbone"} == described.keys() - {"backbone"}
     default = next((a.default for a in arguments if a.name == "optimizer"), None)
     if default is None:
-        net = vision_transformer() if name.lower() in TRANSFORMERS else tiny_net()
-        assert kind(net).optimizer is None
+        assert kind(NET_OF.get(name.lower(), tiny_net)()).optimizer is None
         return
     text = described["optimizer"].partition("default: ")[2]
     made = default([nn.Parameter(torch.zeros(1))])
@@ -327,7 +326,7 @@ METHODS = (CONFIGS / "methods.yaml").read_text()
 
 def parse(name: str) -> TTAMethod:
     """The method that LightningCLI makes of a preset, on a tiny backbone."""
-    net = vision_transformer if name in TRANSFORMERS else tiny_net
+    net = NET_OF[name.partition("-")[0]]
     backbone = {"class_path": f"{net.__module__}.{net.__name__}"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -345,7 +344,7 @@ def test_preset(name: str) -> None:
     if "-" in name:
         return
     # The preset that is called like its method holds nothing but the defaults.
-    default = type(method)(vision_transformer() if name in TRANSFORMERS else tiny_net())
+    default = type(method)(NET_OF[name]())
     if isinstance(default, ETA):  # whose default depends on the number of classes
         default.redundancy = redundancy_limit(1000)
     groups = [m.optimizer.param_groups if m.optimizer else [] for m in (method, default)]
