@@ -96,7 +96,7 @@ TABLE = {
     "TDA": Row(partial(m.TDA, entropy=(0.0, 1.0)), "no"),
     "TDA-views": Row(partial(m.TDA, entropy=(0.0, 1.0), views=3, share=0.7), "no"),
     "TPT": Row(partial(m.TPT, views=4, share=0.5), "no", ("bn", "gn", "vit")),
-    "BATCLIP": Row(m.BATCLIP, "no", ("bn", "gn", "vit")),
+    "BATCLIP": Row(m.BATCLIP, "affine", ("bn", "gn", "vit")),
     "BNEMA": Row(m.BNEMA, "statistics", ("gn", "vit", "clip")),
     "SoTTA": Row(
         partial(m.SoTTA, optimizer=adam, confidence=0.0, **memory),
