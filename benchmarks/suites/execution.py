@@ -96,7 +96,12 @@ def run_all(
     def say(cell: Cell, text: str) -> None:
         bar.write(printable(f"{names[cell.folder]}{text}"))
 
-    with sigterm_as_ctrl_c(), tqdm(unit=" runs", total=len(todo), disable=None, leave=False) as bar:
+    with (
+        sigterm_as_ctrl_c(),
+        contextlib.ExitStack() as after,
+        tqdm(unit=" runs", total=len(todo), disable=None, leave=False) as bar,
+    ):
+        after.callback(gc.unfreeze)  # what `attempt` froze; else nanobind complains at the end
         for _ in range(2):  # the second time those that other processes have left unfinished
             for outcome in map(run, todo) if runner is None else outcomes(todo, runner, run):
                 if outcome.state == "died":
@@ -105,7 +110,6 @@ def run_all(
                 bar.update()
                 say(outcome.cell, f": {outcome.text(per_image)}")
             todo = [cell for cell in todo if ended[cell.folder] == "elsewhere"]
-    gc.unfreeze()  # what `attempt` froze
     return Counter(ended.values())
 
 
