@@ -222,7 +222,7 @@ class Processes:
             return outcome
         process.join()
         state = "stopped" if self._stopped else "died"
-        return Outcome(cell, state, f"the process running it {how_it_ended(process.exitcode)}")
+        return Outcome(cell, state, f"the process running it {how_it_ended(process.exitcode or 0)}")
 
     def _start(self, number: int) -> tuple[BaseProcess, Connection]:
         ours, theirs = self._context.Pipe()
