@@ -11,6 +11,7 @@ from processes import started
 
 from holdfast.benchmarks.cli import main
 from holdfast.files import read_json
+from holdfast.run_folder import OWNER
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 
@@ -33,7 +34,8 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.slow
 def test_own_classes_in_a_suite_and_on_the_command_line(folder: Path) -> None:
     """Found by class path in worker processes too; `holdfast test` gives the same rows as the suite."""
-    holdfast(folder, "suite", "own.yaml", "--jobs", "2")
+    holdfast(folder, "suite", "own.yaml", "--jobs", "2", "--seeds", "43", "44")
+    assert len({path.read_text() for path in folder.rglob(OWNER)}) == 2  # processes, of four runs
     runs = folder / "runs/own/tide-seed43"
     rows = without_times(runs / "Margin")
     assert [row["step"] for row in rows if row["reset"]] == [5, 15, 35]
