@@ -293,9 +293,10 @@ def write(out: Path, training: Training, held: ImageSource, count: int) -> dict[
 
 @torch.no_grad()
 def accuracy(model: nn.Module, source: ImageSource, count: int) -> float:
-    """The accuracy in [0,1] on the source's first `count` images."""
+    """The accuracy in [0,1] on the source's first `count` images, in random batches of 64."""
     correct, device = 0, next(model.parameters()).device
-    for index in torch.arange(count).split(64):
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(0))
+    for index in order.split(64):
         images, labels = source.load(index, index)
         correct += int((model(images.to(device) / 255).argmax(1).cpu() == labels).sum())
     return correct / count
