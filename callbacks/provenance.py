@@ -27,7 +27,7 @@ from .recovery import Recovery, arguments
 
 PACKAGES = ("holdfast", "torch", "torchvision", "lightning", "timm", "numpy", "imagecorruptions")
 # What a commit is for: changed results and pages, which commands write, do not count.
-CODE = ("--", ".", ":!*.md", ":!docs", ":!tests", ":!benchmarks/papers/*/results")
+CODE = ("--", ".", ":!*.md", ":!docs", ":!tests", ":!benchmarks/papers/*/results/*")
 
 
 # ---- what a run is --------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Primitives of claims on small tidy tables, and what becomes of a claim."""
 
 import json
+import subprocess
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from holdfast.benchmarks.papers.verdicts import (
     state,
 )
 from holdfast.benchmarks.results.run_statistics import Difference, holm, p_value
+from holdfast.callbacks.provenance import CODE
 
 Cells = dict[tuple[str, str, str | float], list[float]]
 
@@ -211,6 +213,30 @@ def test_results_of_unknown_origin_decide_nothing(facts: dict[str, str], reason:
     if reason:
         with pytest.raises(HoldfastError, match=reason):
             reproduce.keep(own, {**own.committed, "missing": []}, Path("picture.png"))
+
+
+def test_changed_results_and_pages_are_no_uncommitted_code(tmp_path: Path) -> None:
+    """So that one command after another can write results with --keep."""
+
+    def git(*words: str) -> str:
+        words = ("git", "-c", "user.name=a", "-c", "user.email=a", *words)
+        return subprocess.run(
+            words, cwd=tmp_path, capture_output=True, text=True, check=True
+        ).stdout
+
+    files = [
+        tmp_path / name
+        for name in ("benchmarks/papers/x/results/photos/T.json", "docs/x/T.png", "core/files.py")
+    ]
+    git("init", "-q")
+    for content in ("before", "after"):
+        for file in files:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(content)
+        git("add", "-A")
+        if content == "before":
+            git("commit", "-q", "-m", "first")
+    assert git("diff", "HEAD", "--name-only", *CODE).split() == ["core/files.py"]
 
 
 def test_claims_without_a_verdict() -> None:
