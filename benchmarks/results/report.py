@@ -32,9 +32,9 @@ from .text_table import duration, first_of, formatted, percent, points
 MOST = 9  # maximum number of settings with printed details
 POINT = 0.01  # of accuracy
 NOTE = (
-    "accuracy in percent, mean ± sd over runs; ↓: below the source model (95 % interval over batches); "
-    "collapsed: also below it over the last eighth, by more than 2 points or a tenth of its accuracy, "
-    "whichever is less"
+    "accuracy and ECE in percent, mean ± sd over runs; NLL in nats; ↓: below the source model (95 % "
+    "interval over batches); collapsed: also below it over the last eighth, by more than 2 points or a "
+    "tenth of its accuracy, whichever is less"
 )
 
 
