@@ -16,11 +16,11 @@ COMMANDS = {
     "methods": ("benchmarks.methods_command", "list the methods"),
     "test": ("benchmarks.test", "run one method on one stream (LightningCLI)"),
     "suite": ("benchmarks.suites.suite", "run a grid of methods, streams and seeds from YAML"),
+    "report": ("benchmarks.report_command", "print tables, or write a page, of runs; their status"),
     "tune": (
         "benchmarks.suites.tune",
         "choose the settings of a suite's methods by one rule and budget",
     ),
-    "report": ("benchmarks.report_command", "print tables, or write a page, of runs; their status"),
     "paper": ("benchmarks.papers.paper", "reproduce a table or figure of the papers"),
     "estimators": ("benchmarks.results.estimators", "evaluate accuracy estimators and alarms"),
     "train": ("benchmarks.train.train", "train source models and ensembles"),

@@ -136,7 +136,7 @@ def test_the_readme(
 def test_the_guide_has_an_example_of_each_command(folder: Path) -> None:
     """Its table names all of them; what README, the guide to suites and test_tune do not run, it runs."""
     guide = DOCS / "guides" / "command-line.md"
-    assert re.findall(r"^\| `(\w+)` \|", guide.read_text(), re.M) == [*COMMANDS]
+    assert {*re.findall(r"^\| `(\w+)` \|", guide.read_text(), re.M)} == COMMANDS.keys()
     tour = guide.read_text().partition("## An example of each\n")[2].partition("\n## ")[0]
     (folder / "tour.md").write_text(tour)
     lines = [shlex.split(line) for line in lines_of(folder / "tour.md")]
