@@ -18,6 +18,7 @@ class Subject(NamedTuple):
 
     rows: str  # the name of its rows in the JSON file
     size: int  # default pixels per side
+    minutes: float  # of one core with the defaults
     about: str
 
 
@@ -25,6 +26,7 @@ SUBJECTS = {
     "steps": Subject(
         "methods",
         32,
+        5.0,
         "Each method's step, in which no image is skipped: ms, its milliseconds; forwards, bare, "
         "contiguous, sources, its time in forward passes of the network, in bare forward and backward "
         "passes with an optimizer step, in the same with PyTorch's usual memory order, and in steps of "
@@ -35,13 +37,15 @@ SUBJECTS = {
     "streams": Subject(
         "corruptions",
         224,
+        2.5,
         "Images/s of each corruption at severity 3, in Holdfast and in imagecorruptions on one core, "
         "with their ratio, and of CCC's pipeline: crop, flip, two corruptions, JPEG.",
     ),
-    "estimators": Subject("estimators", 32, "Each estimate's time in forward passes."),
+    "estimators": Subject("estimators", 32, 0.3, "Each estimate's time in forward passes."),
     "runs": Subject(
         "runs",
         32,
+        0.2,
         "A whole run of one batch of glyphs with Source, from its configuration to its summary, beside a "
         "bare loop that makes the same network, stream and batch: ms, its milliseconds; bare, its time in "
         "bare loops.",
@@ -49,6 +53,7 @@ SUBJECTS = {
     "loader": Subject(
         "loaders",
         224,
+        0.7,
         "Images/s of a CIN-C stream at severity 3 from JPEGs of 500 x 375, of its two parts, and of "
         "torchvision's loader, which does not corrupt.",
     ),
@@ -65,7 +70,8 @@ def parser() -> argparse.ArgumentParser:
     subjects = parser.add_subparsers(
         dest="subject", required=True, help="`holdfast bench SUBJECT --help` explains its columns"
     )
-    for name, (_, size, about) in SUBJECTS.items():
+    for name, (_, size, minutes, about) in SUBJECTS.items():
+        about += f" Takes about {minutes} minutes of one core with the defaults."
         add = subjects.add_parser(name, description=about).add_argument
         add("--size", type=int, default=size, help=f"pixels per side (default: {size})")
         add("--batch", type=int, default=64, help="images per batch (default: 64)")
@@ -107,6 +113,13 @@ def main(argv: list[str]) -> int:
         f"{backbone}{args.batch} images of {args.size} x {args.size}, {args.device}, "
         f"{args.threads} thread(s), torch {torch.__version__}"
     )
+    subject = SUBJECTS[args.subject]
+    work = (args.rounds + 1) / 6 * args.batch / 64 * (args.size / subject.size) ** 2
+    print(
+        f"{args.subject}: about {subject.minutes * work:.1f} minutes of one core with the default network "
+        "and all rows",
+        file=sys.stderr,
+    )
     measure = {
         "steps": step_cost.step_costs,
         "streams": stream_speed.corruption_speeds,
@@ -121,5 +134,5 @@ def main(argv: list[str]) -> int:
     table = pd.DataFrame.from_dict(rows, orient="index")
     print(f"\n{setting}\n{table.to_string(float_format='{:.4g}'.format, na_rep='-')}")
     if args.json is not None:
-        write_json(args.json, {"setting": setting, SUBJECTS[args.subject].rows: rows})
+        write_json(args.json, {"setting": setting, subject.rows: rows})
     return 0
