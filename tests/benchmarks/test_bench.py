@@ -33,7 +33,8 @@ def test_steps(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     network = sum(p.numel() * p.element_size() for p in load_backbone("glyphs").parameters())
     assert found["Tent"]["state"] < network < found["CoTTA-views"]["state"]  # which has a teacher
     said = capsys.readouterr()
-    assert said.err.startswith("steps: about 0.1 minutes")  # 2 of 64 images, 2 of 6 turns of 5 minutes
+    # 2 of 64 images and 2 of 6 turns of five minutes.
+    assert said.err.startswith("steps: about 0.1 minutes")
     shown = said.out.splitlines()
     assert shown[1].startswith("glyphs, 2 images of 32 x 32, cpu, 1 thread(s)")
     assert [line.split()[0] for line in shown[3:]] == list(found)
