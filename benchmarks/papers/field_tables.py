@@ -6,6 +6,7 @@ ImageNet that were read in their sources.
 """
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -55,11 +56,8 @@ def draw_costs(t: Table, cells: list[Cell], path: Path) -> Path:
     return saved(figure, path)
 
 
-@experiment("field/glyphs", picture=draw_costs)
-def all_methods(runs: Runs) -> pd.DataFrame:
-    """all methods on CCC easy, medium, hard with independent, correlated and recurring labels: accuracy
-    and cost"""
-    costs = json.loads(STEP_COSTS.read_text(encoding="utf-8"))["methods"]
+def by_labels(runs: Runs, costs: Mapping[str, Any] | None = None) -> pd.DataFrame:
+    """Accuracy on each data set by the order of labels, with the worst seed and the collapses."""
     rows: Rows = []
     notes = []
     for key, same in grouped(runs, lambda run: (run.factor("labels"), run.label)).items():
@@ -71,19 +69,19 @@ def all_methods(runs: Runs) -> pd.DataFrame:
             )
         rows += [(*key, STILL, "all", min(shares))] if shares else []
         for run in same:
-            rows.append((*key, f"CCC-{run.factor('difficulty')}", run.place, points(run)))
+            rows.append((*key, run.stream.partition(",")[0], run.place, points(run)))
             if (share := classes(run)) is not None:
                 rows.append((*key, CLASSES, run.place, share))
             if run.nll is not None and run.ece is not None:
                 rows += [(*key, NLL, run.place, run.nll), (*key, ECE, run.place, 100 * run.ece)]
         seeds = grouped(same, lambda run: run.seed).values()
-        # The lowest mean over the difficulties.
+        # The lowest mean over the data sets.
         rows.append((*key, WORST, "all", min(np.mean([*map(points, own)]) for own in seeds)))
         for run in (run for run in same if run.adapts):
             rows.append((*key, COLLAPSED, run.place, 100 * bool(run.collapsed)))
             if (step := run.collapse_step) is not None:
                 rows.append((*key, WHEN, run.place, run.rows[step]["images"]))
-        if same[0].label in costs:
+        if costs and same[0].label in costs:
             rows.append((*key, COST, "all", costs[same[0].label]["sources"]))
     return tidy(rows, unit="accuracy, %, and what the columns say", notes=notes)
 
@@ -93,6 +91,13 @@ def still(run: Run) -> float | None:
     if run.bnadapt is None or run.method in ("Source", "BNAdapt"):
         return None
     return 100 * float(np.mean(run.column("accuracy") == run.bnadapt.column("accuracy")))
+
+
+@experiment("field/glyphs", picture=draw_costs)
+def all_methods(runs: Runs) -> pd.DataFrame:
+    """all methods on CCC easy, medium, hard with independent, correlated and recurring labels: accuracy
+    and cost"""
+    return by_labels(runs, json.loads(STEP_COSTS.read_text(encoding="utf-8"))["methods"])
 
 
 def points(run: Run) -> float:
@@ -138,6 +143,19 @@ all_methods.says("frozen-teacher").above("I-CoTTA", "CoTTA", IID, CCC).above(
 )
 MOVES: dict[str, Any] = {"premise": asr_moves, "unless": "ROID+ASR did not move the model"}
 all_methods.says("roid-asr-leads", **MOVES).above("ROID+ASR", besides("ROID+ASR"), IID, CCC)
+
+CIFAR = "CIFAR-10-C"
+on_cifar = experiment("field/cifar10")(by_labels)
+on_cifar.says("lame-fails").above("Source", "LAME", IID, CIFAR)
+on_cifar.says("lame-gains", **CORRELATED).above("LAME", "Source", "correlated", CIFAR)
+on_cifar.says("roid-leads").above("ROID", ["Tent", "EATA", "SAR", "CoTTA", "RoTTA"], IID, CIFAR)
+for method, below in {
+    "NOTE": ["Tent", "BNAdapt", "LAME", "CoTTA"],
+    "RoTTA": ["Tent", "BNAdapt", "CoTTA"],
+}.items():
+    claim = on_cifar.says(f"{method.lower()}-gains", **CORRELATED)
+    claim.above(method, below, "correlated", CIFAR)
+on_cifar.says("petta-recurs").above("PeTTA", "RoTTA", "recurring", CIFAR)
 
 
 @experiment("field/recovery", picture=of_panels(*BOTH, unit="accuracy, %"))

@@ -53,6 +53,12 @@ first_version = experiment("rdumb/F1")(accuracy, order=METHODS, average=True)
 first_version.says("rdumb-above-eata").above("RDumb", "EATA", each=ALL)
 
 experiment("rdumb/holdout")(by_rate)
+experiment("rdumb/cifar10-rates")(by_rate)
+
+ten_classes = experiment("rdumb/cifar10")(accuracy, order=METHODS, average=True)
+ten_classes.says("tent-above-source").above("Tent", "Source", each=ALL)
+ten_classes.says("rdumb-above-eata").above("RDumb", "EATA", each=ALL)
+ten_classes.says("few-collapse").above([*COLLAPSING, "ETA"], "Source", each=ALL)
 
 largest_rates = experiment("rdumb/rates")(
     accuracy, curve="method", x="override", order=METHODS, renamed={"": "best"}
