@@ -76,12 +76,13 @@ class CIFAR(ArraySource):
         from torchvision import datasets
 
         self.classes = classes
+        self.files: ImageFolder | None = None
         if (folder := Path(root, split)).is_dir():
-            found = ImageFolder(folder, self.size, crop=None)
-            everything = torch.arange(len(found))
-            self.images, self.labels = found.load(everything, everything)
-            if found.classes != classes:
-                raise HoldfastError(f"{folder} has {found.classes} class folders, not {classes}.")
+            self.files = ImageFolder(folder, self.size, crop=None)
+            self.labels = self.files.labels
+            if self.files.classes != classes:
+                found = f"{folder} has {self.files.classes} class folders, not {classes}."
+                raise HoldfastError(f"{found} Pass the folder of CIFAR-{classes}.")
             return
         kind = datasets.CIFAR10 if classes == 10 else datasets.CIFAR100
         try:
@@ -97,8 +98,13 @@ class CIFAR(ArraySource):
 
     @property
     def content(self) -> str:  # type: ignore[override]
-        """A hash of the pixels: a JPEG copy has others."""
+        """A hash of the pixels, or of the names of files."""
+        if self.files is not None:
+            return self.files.content
         return f"pixels {hashlib.sha256(self.images.numpy().tobytes()).hexdigest()[:12]}"
+
+    def load(self, index: Tensor, seed: Tensor) -> tuple[Tensor, Tensor]:
+        return (super() if self.files is None else self.files).load(index, seed)
 
 
 class CorruptedArray(ArraySource):

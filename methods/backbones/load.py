@@ -204,7 +204,7 @@ def weights_file(name: str) -> Path:
 
     Raises HoldfastError for other names.
     """
-    if name in EMBEDDED:
+    if name in (*EMBEDDED, "cifar-resnet20"):
         return ASSETS / f"{name}.safetensors"
     if name.endswith(".safetensors"):
         return Path(name)
