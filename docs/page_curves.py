@@ -1,6 +1,6 @@
 """The curves on the pages of methods and estimators: stored as numbers, drawn when the site is built.
 
-python docs/page_curves.py RUNS ... writes docs/curves.json from the runs of `holdfast demo`,
+python docs/page_curves.py RUNS ... writes docs/curves.json from the runs of `holdfast demo --long`,
 `holdfast suite methods` and `holdfast suite aetta/estimators --scale quick`. A class gets its curve from
 the first of these folders that has one, on the longest stream there, and keeps its old one if none has.
 """
@@ -109,7 +109,7 @@ def caption(part: str, name: str, kept: dict[str, dict[str, Any]]) -> str:
     seeds = ", ".join(map(str, own["seeds"]))
     length = f"{own['length']:,} images, seed{'s' * (len(own['seeds']) > 1)} {seeds}"
     if part == "methods":
-        return f"Accuracy over the CCC stream of the demo ({length})."
+        return f"Accuracy over a CCC stream of glyphs ({length})."
     return (
         f"{WATCHED}'s accuracy over the corruptions one after another, and what {name} makes of it "
         f"({length}; `holdfast suite aetta/estimators --scale quick`)."

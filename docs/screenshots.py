@@ -1,6 +1,6 @@
 """Screenshots of a report and of TensorBoard for the site, taken by a headless Chromium.
 
-python docs/screenshots.py RUNS [chromium]   # RUNS: relative, as of `holdfast demo --quick`
+python docs/screenshots.py RUNS [chromium]   # RUNS: relative, as of `holdfast demo`
 """
 
 import socket

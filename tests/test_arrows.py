@@ -28,6 +28,7 @@ ROOMS = {
     "train": {"results", "suites"},
     "corruptions": {"results", "suites"},
     "demo": {"suites"},
+    "live_curve": set(),
     "report_command": {"papers", "results"},
 }
 

@@ -22,10 +22,11 @@ from conftest import ROOT
 from PIL import Image
 from torch import nn
 
+from holdfast.benchmarks import demo
 from holdfast.benchmarks.cli import COMMANDS, main
 from holdfast.benchmarks.presets import with_presets
 from holdfast.benchmarks.results.runs import collect
-from holdfast.benchmarks.suites import grid
+from holdfast.benchmarks.suites import grid, suite
 from holdfast.benchmarks.suites.cell import check_cells
 from holdfast.benchmarks.test import parsed
 from holdfast.run_folder import read_rows
@@ -167,6 +168,26 @@ def test_the_snippets_of_the_pages_run(
 ) -> None:
     monkeypatch.setenv("PL_TRAINER_LIMIT_TEST_BATCHES", "1")
     assert run_snippets(page)
+
+
+def test_the_demo(folder: Path, capsys: pytest.CaptureFixture) -> None:
+    """Two batches of each method: three and their figure first, commands at the end."""
+    args = demo.parser().parse_args([])
+    config = suite.load("demo", args)
+    config["streams"]["ccc-glyphs"]["init_args"] |= {"images": 128, "num_workers": 0}
+    assert demo.run(config, args) == 0
+    shown = capsys.readouterr().out
+    assert re.findall(r"^(\w+), steps .*: accuracy", shown, re.M)[::2] == [
+        *("Source", "Tent", "RDumb", "BNAdapt", "ETA", "EATA")
+    ]
+    first, _, rest = shown.partition("figure: runs/demo/accuracy.png")
+    assert "RDumb, steps" in first
+    assert "BNAdapt, steps" in rest
+    assert (folder / "runs/demo/accuracy.png").exists()
+    assert (
+        len(re.findall(r"^  \S*(?:holdfast|pytest\S*) (?:report|corruptions|demo) ", shown, re.M))
+        == 3
+    )
 
 
 def test_the_monitoring_page_alarms_on_shifted_digits_only(

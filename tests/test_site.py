@@ -229,8 +229,8 @@ def test_curves_come_from_runs(
 
 
 def test_the_other_methods_are_run_on_the_demos_stream() -> None:
-    """On its first images; together they are all methods but those for transformers and CLIP."""
-    demo, others = grid.load("demo"), grid.load("methods")
+    """On its long stream; together they are all methods but those for transformers and CLIP."""
+    demo, others = grid.load("demo", "long"), grid.load("methods")
     stream, shorter = (suite["streams"]["ccc-glyphs"]["init_args"] for suite in (demo, others))
     assert shorter["images"] <= stream["images"]
     assert {**shorter, "images": 0} == {**stream, "images": 0}
