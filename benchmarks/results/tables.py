@@ -217,8 +217,8 @@ def difference_text(mean: float | None, low: float | None, high: float | None) -
     if mean is None:
         return "-"
     digits = decimals(None if low is None or high is None else (high - low) / 2)
-    mean, *ends = (f"{100 * v:+.{digits}f}" for v in (mean, low, high) if v is not None)
-    return f"{mean} [{', '.join(ends)}]" if ends else mean
+    text, *ends = (f"{100 * v:+.{digits}f}" for v in (mean, low, high) if v is not None)
+    return f"{text} [{', '.join(ends)}]" if ends else text
 
 
 def gain_text(row: Row, name: str) -> str:
@@ -261,8 +261,8 @@ TEXTS: dict[str, Callable[[Any], str]] = {
     "images_per_second": "{:,.0f}".format,
 }
 # Columns that are left out where they have no value, unless they are asked for.
-RARE = ("nll", "ece", "gain_over_source", "gain_over_bnadapt", "time_in_sources")
-RARE += ("never_updated", "images_used", "not_finite", "not_finite_images")
+RARE = ["nll", "ece", "gain_over_source", "gain_over_bnadapt", "time_in_sources"]
+RARE += ["never_updated", "images_used", "not_finite", "not_finite_images"]
 
 
 def runs_table(runs: Sequence[Run], columns: Sequence[str] = ()) -> pd.DataFrame:
