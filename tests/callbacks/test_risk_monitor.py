@@ -52,6 +52,11 @@ def test_a_reference_by_hand() -> None:
     assert start.limit("confidence", 0.025) == exact_upper(start.doubtful, 20, 0.025)
 
 
+def test_a_source_with_fewer_images_is_said() -> None:
+    with pytest.warns(UserWarning, match="images=400: the source has 300"):
+        assert RiskMonitor(source=Digits("calibration"), images=400).images == 300
+
+
 def test_a_reference_is_saved_and_loaded(reference: Reference, tmp_path: Path) -> None:
     reference.save(tmp_path / "reference.json")
     assert Reference.load(tmp_path / "reference.json") == reference
