@@ -15,7 +15,8 @@ from .experiment import EMBEDDED, EXPERIMENTS, SCALES, Experiment, chosen
 from .page import section
 from .verdicts import STATES, counted
 
-SHOWN = 45  # maximum number of letters of what an experiment shows
+WIDTH = 100  # of the list
+COUNTS = 37  # width of its columns of counts
 LEGEND = """
 The columns count claims by verdict, from the committed results at embedded scale; other: premise
 not met, or not judged. `holdfast paper NAME --show` prints these results; `holdfast paper NAME`
@@ -96,10 +97,11 @@ def listing(several: list[Experiment]) -> str:
         ["", "", "does not", "", "", ""],
         ["name", "holds", "hold", "undecided", "other", "shows"],
     ]
+    left = WIDTH - COUNTS - max(len(own.name) for own in several)
     for own in several:
         counts = Counter(verdict.state for verdict in own.judged)
         numbers = [counts.pop(state, 0) for state in STATES[:3]] + [counts.total()]
-        shows = shorten(own.shows, SHOWN, placeholder=" ...")
+        shows = shorten(own.shows, left, placeholder=" ...")
         rows.append([own.name, *(str(number or "") for number in numbers), shows])
     return f"{formatted(rows)}\n{LEGEND}"
 
