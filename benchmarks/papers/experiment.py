@@ -170,7 +170,7 @@ class Experiment:
     def unreliable(self, results: Mapping[str, Any]) -> str:
         """Why committed results decide no claim; "" if they do, or if they are not the committed ones."""
         known = any(results is own for own in self.kept.values())
-        return unreliable(results["provenance"]) if known else ""
+        return why_unreliable(results["provenance"]) if known else ""
 
     @property
     def judged(self) -> list[Verdict]:
@@ -214,7 +214,7 @@ def experiment(
     return register
 
 
-def unreliable(facts: Mapping[str, Any]) -> str:
+def why_unreliable(facts: Mapping[str, Any]) -> str:
     """Why results of this provenance must not be committed; "" if nothing speaks against it."""
     if re.search(r"\+|-dirty|None", str(facts.get("commit"))):
         return "made by uncommitted code"

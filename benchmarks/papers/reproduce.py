@@ -18,7 +18,7 @@ from ..results.run_state import state
 from ..results.runs import Run, collect, set_beside
 from ..suites import suite
 from ..suites.cell import Cell
-from .experiment import EXPERIMENTS, FULL, PHOTOS, UNKNOWN, Experiment, unreliable
+from .experiment import EXPERIMENTS, FULL, PHOTOS, UNKNOWN, Experiment, why_unreliable
 from .page import overview, page, section
 from .table import Table
 
@@ -238,7 +238,7 @@ def keep(own: Experiment, results: dict[str, Any], picture: Path) -> None:
             f"{own.name}: --keep needs complete results at embedded scale, or results of photos. Rerun the "
             "same command without --keep to write the available results next to the runs."
         )
-    if reason := unreliable(results["provenance"]):
+    if reason := why_unreliable(results["provenance"]):
         raise HoldfastError(
             f"{own.name}: --keep cannot write results that were {reason}. Commit the code, delete the runs "
             "that were made before, and rerun the same command."
