@@ -55,9 +55,9 @@ helps = by_setting.says("demonstration-helps")
 for commands in COMMANDS:
     start, to = (setting_name(commands, shown) for shown in (False, True))
     helps.rises(GPT_4O, RUNS, start=start, to=to)
-start, to = (setting(commands, True) for commands in COMMANDS[1:])
-by_setting.says("commands-help").rises(GPT_4O, RUNS, start=start, to=to)
-by_setting.says("commands-only").falls(besides(GPT_4O), RUNS, start=start, to=to)
+fewer, more = (setting(commands, True) for commands in COMMANDS[1:])
+by_setting.says("commands-help").rises(GPT_4O, RUNS, start=fewer, to=more)
+by_setting.says("commands-only").falls(besides(GPT_4O), RUNS, start=fewer, to=more)
 
 
 @experiment("citeme/Fig5")

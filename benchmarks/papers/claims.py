@@ -63,7 +63,7 @@ def above(
             else:
                 name, theirs = written(than_x), t.values(beside, other, than_x)
                 found = t.gap(t.by_run(place, one, xs), theirs)
-            other = {0: "0", 1: other}.get(share, f"{share:g} x {other}")
+            other = "0" if share == 0 else other if share == 1 else f"{share:g} x {other}"
             yield Part(words(place, f"{one} - {other}", name), found, by, of=of)
 
 

@@ -24,7 +24,7 @@ THIRD, FOURTH = slice(2, 3), slice(3, 4)
 Runs = list[Run]
 
 
-def on_ccc(xs: list[str]) -> list[str]:
+def on_ccc(xs: list[Any]) -> list[Any]:
     """The difficulties of CCC that a table has: on photographs there is one."""
     return [x for x in xs if x in CCC]
 

@@ -163,7 +163,7 @@ def held_out(
     Their mean and root mean square, and the latter's part that the number of images explains.
     """
     rng, off, noise = np.random.default_rng(0), [], []
-    elsewhere = [at for at in product(range(LEVELS), repeat=2) if at[0] % WHOLE or at[1] % WHOLE]
+    elsewhere = [(i, j) for i, j in product(range(LEVELS), repeat=2) if i % WHOLE or j % WHOLE]
     for _ in range(entries):
         a, b = (int(n) for n in rng.choice(len(calibration.names), 2, replace=False))
         at, matrix = elsewhere[rng.integers(len(elsewhere))], np.full((LEVELS, LEVELS), np.nan)
@@ -269,8 +269,8 @@ def measured(
     if target is None:
         levels = range(0, LEVELS, WHOLE if whole else 1)
         rows = list(product(numbers, levels))[first::shares]
-        whole = {i: [(i, j) for j in levels] for i in levels}
-        parts = [(a, b, whole[i]) for a, i in rows for b in numbers if b != a]
+        columns = {i: [(i, j) for j in levels] for i in levels}
+        parts = [(a, b, columns[i]) for a, i in rows for b in numbers if b != a]
     else:
         own: list[tuple[int, int]] = []  # of each pair: `fill_path` finds them
         parts = [(a, b, own) for a, b in permutations(numbers, 2)][first::shares]

@@ -136,8 +136,8 @@ def add_data(parser: argparse.ArgumentParser) -> None:
         "--methods", dest="chosen", nargs="+", metavar="NAME", help="run only these methods"
     )
     for name, what in FOLDERS.items():
-        words = {"dest": f"{name}_folder", "metavar": "FOLDER", "type": Path}
-        parser.add_argument(f"--{name}", **words, help=f"for scale photos: {what}")
+        dest, what = f"{name}_folder", f"for scale photos: {what}"
+        parser.add_argument(f"--{name}", dest=dest, metavar="FOLDER", type=Path, help=what)
 
 
 def load(name: str, args: argparse.Namespace, scale: str | None = None) -> dict[str, Any]:

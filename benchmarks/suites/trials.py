@@ -171,7 +171,7 @@ def cells(
     suite: dict[str, Any], trials: Iterable[Trial], watcher: str = "SourceAgreement"
 ) -> list[Cell]:
     """The runs of trials on the suite's streams; those on the hold-out have an estimator, `watcher`."""
-    found = []
+    found: list[Cell] = []
     for trial in trials:
         config = trial.override.config
         own = merged(

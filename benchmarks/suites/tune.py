@@ -102,7 +102,7 @@ class Results(NamedTuple):
     """Trials and their finished runs, by the trials' names."""
 
     trials: list[Trial]
-    runs: dict[tuple[str, ...], list[Run]]
+    runs: dict[tuple[str, str, str], list[Run]]
 
     @classmethod
     def of(cls, suite: dict[str, Any], trials: Iterable[Trial], args: Namespace) -> "Results":

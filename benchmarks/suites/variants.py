@@ -1,6 +1,6 @@
 """Expand the entries of a suite that have `each`, and record their factors."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -47,7 +47,7 @@ def labelled(values: list[Any] | dict[str, Any] | str) -> list[tuple[Any, Any]]:
     return list(values.items()) if isinstance(values, dict) else [(v, v) for v in values]
 
 
-def filled(config: Any, words: dict[str, Any]) -> Any:
+def filled(config: Any, words: Mapping[str, Any]) -> Any:
     """A copy of the configuration with "{word}" replaced in all strings."""
     if isinstance(config, dict):
         return {key: filled(value, words) for key, value in config.items()}

@@ -104,7 +104,7 @@ class CIFAR(ArraySource):
         return f"pixels {hashlib.sha256(self.images.numpy().tobytes()).hexdigest()[:12]}"
 
     def load(self, index: Tensor, seed: Tensor) -> tuple[Tensor, Tensor]:
-        return (super() if self.files is None else self.files).load(index, seed)
+        return super().load(index, seed) if self.files is None else self.files.load(index, seed)
 
 
 class CorruptedArray(ArraySource):
