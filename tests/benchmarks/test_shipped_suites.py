@@ -8,6 +8,7 @@ from holdfast.benchmarks.test import parsed
 from holdfast.imagenet import EXTRA
 
 SHARED = {
+    "cifar10",
     "embedded",
     "rdumb/base",
     "rdumb/ten-methods",
