@@ -2,6 +2,8 @@
 
 import warnings
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 
 def try_hub(model: str) -> None:
@@ -9,14 +11,15 @@ def try_hub(model: str) -> None:
 
     Otherwise each file is requested for half a minute. Offline, what was downloaded before is found.
     """
-    import requests  # loaded when something is downloaded
-    from huggingface_hub import constants
+    from huggingface_hub import constants  # loaded when something is downloaded
 
     if constants.HF_HUB_OFFLINE or Path(model).is_dir():
         return
     try:
-        requests.head(constants.ENDPOINT, timeout=10)
-    except requests.RequestException as error:
+        urlopen(Request(constants.ENDPOINT, method="HEAD"), timeout=10).close()
+    except HTTPError:
+        return  # it answers
+    except OSError as error:
         constants.HF_HUB_OFFLINE = True
         why = f"{constants.ENDPOINT} does not answer ({type(error).__name__})"
         warnings.warn(f"{why}; only files that were downloaded before are used.", stacklevel=2)
