@@ -184,10 +184,7 @@ def test_the_demo(folder: Path, capsys: pytest.CaptureFixture) -> None:
     assert "RDumb, steps" in first
     assert "BNAdapt, steps" in rest
     assert (folder / "runs/demo/accuracy.png").exists()
-    assert (
-        len(re.findall(r"^  \S*(?:holdfast|pytest\S*) (?:report|corruptions|demo) ", shown, re.M))
-        == 3
-    )
+    assert re.findall(r"^  \S+ (\w+) .*   # ", shown, re.M) == ["report", "corruptions", "demo"]
 
 
 def test_the_monitoring_page_alarms_on_shifted_digits_only(

@@ -153,11 +153,12 @@ def test_worst_seed_and_collapse_of_a_method(tmp_path: Path) -> None:
         methods = {"Source": [0.3] * 80, "Tent": [0.5] * 40 + [end] * 40}
         methods |= {"BNAdapt": [0.45] * 80, "ETA+ASR": [0.4] + [0.45] * 79}
         for method, accuracy in methods.items():
-            names = {"method": method, "override": "", "stream": "s", "setting": "s", "seed": seed}
+            names = {"method": method, "override": "", "setting": "s", "seed": seed}
+            names["stream"] = "CCC-Easy, i.i.d."
             put(tmp_path / str(seed) / method, names, {}, accuracy)
     runs = collect(tmp_path)
     for run in runs:
-        run.factors = {"labels": "i.i.d.", "difficulty": "Easy"}
+        run.factors = {"labels": "i.i.d."}
     found = Table.of(field_tables.all_methods(runs))
     of_tent = {x: found.mean("i.i.d.", "Tent", x) for x in found.of_curve("i.i.d.", "Tent")}
     assert of_tent["CCC-Easy"] == pytest.approx(37.5)

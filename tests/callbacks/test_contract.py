@@ -27,13 +27,13 @@ def predicts_otherwise(kind: type) -> bool:
     return any(PREDICTING & vars(base).keys() for base in own)
 
 
-# The first of them normalises by running statistics. FOA needs a vision transformer.
+# The first of them normalises by running statistics. Without a vision transformer or a text tower.
 METHODS = ["Source"] + [
     name
     for name in methods.__all__
     if inspect.isclass(kind := getattr(methods, name))
     and predicts_otherwise(kind)
-    and name != "FOA"
+    and name not in ("FOA", "BATCLIP", "TPT")
 ]
 
 
