@@ -158,11 +158,15 @@ def leave_signals_to_the_main_process(worker: int) -> None:
 
 @contextlib.contextmanager
 def death_in_a_sentence() -> Iterator[None]:
-    """Raise WorkerDied instead of torch's error about a killed worker, even during a step."""
+    """Raise WorkerDied instead of torch's error about a killed worker, even during a step.
+
+    The connection is reset if the worker dies while it hands over a batch.
+    """
     try:
         yield
-    except RuntimeError as error:
-        if not str(error).startswith("DataLoader worker (pid"):
+    except (RuntimeError, ConnectionResetError) as error:
+        told = str(error).startswith("DataLoader worker (pid")
+        if not told and isinstance(error, RuntimeError):
             raise
         raise WorkerDied(
             f"A process that makes batches died ({str(error).partition('. ')[0].rstrip('.')}; a SIGKILL "
