@@ -13,7 +13,7 @@ import pandas as pd
 from ...agents import citeme_tables
 from ...agents.citeme_tables import RUNS, setting_name
 from ..results.run_statistics import above_zero
-from .claims import besides
+from .claims import among, besides
 from .experiment import experiment
 from .table import tidy
 
@@ -45,17 +45,11 @@ by_year = experiment("citeme/T8")(tabulated, rows=citeme_tables.by_year)
 by_year.says("older-easier").rises(None, RUNS, start="2024", to="before 2024")
 
 
-def setting(commands: str, demonstration: bool) -> Callable[[list[Any]], list[Any]]:
-    """Select a setting of the models that have it."""
-    name = setting_name(commands, demonstration)
-    return lambda xs: [x for x in xs if x == name]
-
-
 helps = by_setting.says("demonstration-helps")
 for commands in COMMANDS:
     start, to = (setting_name(commands, shown) for shown in (False, True))
     helps.rises(GPT_4O, RUNS, start=start, to=to)
-fewer, more = (setting(commands, True) for commands in COMMANDS[1:])
+fewer, more = (among(setting_name(commands, True)) for commands in COMMANDS[1:])
 by_setting.says("commands-help").rises(GPT_4O, RUNS, start=fewer, to=more)
 by_setting.says("commands-only").falls(besides(GPT_4O), RUNS, start=fewer, to=more)
 

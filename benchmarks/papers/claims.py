@@ -251,6 +251,11 @@ def besides(*names: X) -> Callable[[list[Any]], list[Any]]:
     return lambda every: [name for name in every if name not in names]
 
 
+def among(*names: X) -> Callable[[list[Any]], list[Any]]:
+    """Select those of these names, or x, that a table has."""
+    return lambda every: [name for name in every if name in names]
+
+
 def panels(t: Table, panel: Names) -> list[str]:
     """The selected panels; default: all except pooled ones, whose runs are in the others."""
     return selected(panel, [p for p in t.panels if panel is not None or p not in t.pooled])

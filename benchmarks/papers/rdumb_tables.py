@@ -12,7 +12,7 @@ from ..results.palette import method_colour
 from ..results.runs import Run
 from ..suites.cell import Cell
 from .accuracy_tables import accuracy, by_rate, sorted_by
-from .claims import besides
+from .claims import among, besides
 from .experiment import experiment
 from .table import ALL, LAST, REST, Rows, Table, tidy
 
@@ -24,16 +24,13 @@ THIRD, FOURTH = slice(2, 3), slice(3, 4)
 Runs = list[Run]
 
 
-def on_ccc(xs: list[Any]) -> list[Any]:
-    """The difficulties of CCC that a table has: on photographs there is one."""
-    return [x for x in xs if x in CCC]
+# On photographs there is one difficulty.
+ON_CCC, HARDER = among(*CCC), among(*CCC[1:])
 
 
 main_table = experiment("rdumb/T2.1")(accuracy, order=METHODS, average=True)
-main_table.says("collapse").above("Source", COLLAPSING, each=on_ccc)
-main_table.says("eta-collapse").above(
-    "Source", "ETA", each=lambda xs: [x for x in on_ccc(xs) if x in CCC[1:]]
-)
+main_table.says("collapse").above("Source", COLLAPSING, each=ON_CCC)
+main_table.says("eta-collapse").above("Source", "ETA", each=HARDER)
 main_table.says("above-source").above(["EATA", "RDumb"], "Source", each=ALL)
 main_table.says("best").above("RDumb", ["Source", "BNAdapt", *COLLAPSING, "EATA", "ETA"], each=ALL)
 # Sizes on ImageNet, as printed: less half of the last digit.

@@ -209,7 +209,8 @@ def test_results_of_unknown_origin_decide_nothing(facts: dict[str, str], reason:
     (found,) = own.judged
     assert (found.state, reason in found.because) == (UNJUDGED if reason else HOLDS, True)
     assert ("decide no claim" in section(own, own.committed)) == bool(reason)
-    assert own.verdicts({**own.committed})[0].state == HOLDS  # results of one's own
+    # The same results, but not those that are committed.
+    assert own.verdicts({**own.committed})[0].state == HOLDS
     if reason:
         with pytest.raises(HoldfastError, match=reason):
             reproduce.keep(own, {**own.committed, "missing": []}, Path("picture.png"))
