@@ -78,8 +78,7 @@ def parser() -> argparse.ArgumentParser:
         "runs are resumed.",
         epilog="example: holdfast suite grid.yaml --jobs 4",
     )
-    parser.add_argument("config", help="YAML file, or the name of a suite that comes with Holdfast")
-    parser.add_argument("--scale", help="one of the scales in the file (default: its first)")
+    add_file(parser)
     add_options(parser)
     add_data(parser)
     return parser
@@ -96,6 +95,12 @@ def main(argv: list[str]) -> int:
 def repeating(*words: str, seeds: list[int] | None = None) -> str:
     """The command that repeats the runs, without their output folder."""
     return shlex.join([*words, *(["--seeds", *map(str, seeds)] if seeds else [])])
+
+
+def add_file(parser: argparse.ArgumentParser) -> None:
+    """Add the suite and its scale."""
+    parser.add_argument("config", help="YAML file, or the name of a suite that comes with Holdfast")
+    parser.add_argument("--scale", help="one of the scales in the file (default: its first)")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -127,7 +132,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     # The command that repeats the runs, which accuracy they report, and what `add_data` may ask for.
     parser.set_defaults(command=None, per_image=False)
-    parser.set_defaults(chosen=None, images_folder=None, cifar_folder=None)
+    parser.set_defaults(chosen=None, **{f"{name}_folder": None for name in FOLDERS})
 
 
 def add_data(parser: argparse.ArgumentParser) -> None:

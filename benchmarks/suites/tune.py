@@ -37,8 +37,7 @@ def parser() -> argparse.ArgumentParser:
         epilog="example: holdfast tune suite.yaml --budget 7 --out runs/tune",
     )
     add = parser.add_argument
-    add("config", help="YAML file, or the name of a suite that comes with Holdfast")
-    add("--scale", help="one of the scales in the file (default: its first)")
+    command.add_file(parser)
     add("--budget", type=int, default=9, help="trials of each method and network (default: 9)")
     longer = "batches of a trial (default: 1.5 times the longest reset interval, at least 128)"
     add("--steps", type=int, help=longer)
