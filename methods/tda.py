@@ -74,10 +74,8 @@ class TDA(Source):
     @torch.no_grad()
     def update(self, images: Tensor) -> Tensor:
         generator, rows = self.generator("views"), []
-        for part in images.split(len(images) if self.views == 1 else 1):
-            shown = (
-                part if self.views == 1 else with_views(part, self.views, self.augmix, generator)
-            )
+        several = (with_views(one, self.views, self.augmix, generator) for one in images.split(1))
+        for shown in [images] if self.views == 1 else several:
             found, logits = self.features(self.backbone, shown)
             views = zip(found.split(self.views), logits.split(self.views), strict=True)
             rows += [self.score(*one) for one in views]

@@ -88,7 +88,7 @@ def defaults(suite: dict[str, Any]) -> Iterator[Trial]:
             optimizer = {"class_path": kind, "init_args": changed}
         argument, factor = SECOND.get(name, ("", 0))
         second = (argument, found[f"model.{argument}"].value, factor) if argument else None
-        owners = [place[:-6] for place in found if place.endswith(".every")]
+        owners = [p.removesuffix(".every") for p in found if p.endswith(".every")]
         resets = [p for p in owners if found[p].value in ("RDumb", "PeriodicReset")]
         every = max((found[f"{place}.every"].value for place in resets), default=0)
         yield Trial(*key, override, optimizer, second, every, {"lr": found[f"{start}lr"].value})
