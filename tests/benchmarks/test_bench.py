@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from holdfast.benchmarks.bench.step_cost import WORKLOADS, rows
 from holdfast.benchmarks.cli import main
@@ -69,27 +68,3 @@ def test_loader(tmp_path: Path) -> None:
     found = measured(tmp_path, "loader", "--images", "2", "--size", "32")
     assert all(value > 0 for row in found.values() for value in row.values())
     assert "torchvision's loader" in found
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        ("steps --batch 0", "batch=0"),
-        ("steps --methods Tint", "no method Tint"),
-        ("steps --backbone nothing", "'nothing'"),
-        ("loader --images 0", "images=0"),
-    ],
-)
-def test_mistakes_get_one_sentence(
-    words: str, sentence: str, capsys: pytest.CaptureFixture
-) -> None:
-    assert main(["bench", *words.split(), "--device", "cpu"]) == 2
-    error = capsys.readouterr().err.splitlines()[-1]
-    assert error.startswith("holdfast bench: ")
-    assert sentence in error
-
-
-@pytest.mark.skipif(torch.accelerator.is_available(), reason="there is a GPU")
-def test_without_a_gpu_a_sentence_says_so(capsys: pytest.CaptureFixture) -> None:
-    assert main(["bench", "steps", "--device", "cuda"]) == 2
-    assert "PyTorch finds no GPU" in capsys.readouterr().err

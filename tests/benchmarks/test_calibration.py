@@ -88,32 +88,6 @@ CALIBRATE = (
 )
 
 
-@pytest.mark.parametrize(
-    ("command", "sentence"),
-    [
-        ("calibrate --merge {folder}/none.npz --out c.npz", r"none\.npz cannot be read"),
-        ("calibrate --images 0 --out c.npz", "images=0"),
-        ("calibrate --corruptions fog --out c.npz", "--corruptions"),
-        ("calibrate --merge {folder}/two.npz {folder}/other.npz --out c.npz", "differ"),
-        ("calibrate --source digits --backbone digits --out /dev/null/c.npz", "cannot be written"),
-        ("calibrate --source {folder}/none --out c.npz", "no images in"),
-    ],
-)
-def test_mistakes_get_one_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture, command: str, sentence: str
-) -> None:
-    (tmp_path / "none.npz").write_bytes(b"no archive")
-    for name, images in (("two", 5), ("other", 6)):
-        facts = {"weights": "same", "images": images}
-        Calibration(("fog", "frost"), np.zeros((2, 2, 21, 21)), facts).save(
-            tmp_path / f"{name}.npz"
-        )
-    assert main(command.format(folder=tmp_path).split()) == 2
-    error = capsys.readouterr().err
-    assert re.search(sentence, error)
-    assert error.count("\n") == 1
-
-
 def test_shards_are_merged_and_gaps_named(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     """From the command line; the whole from Python, with a network and a source."""
     names, parts = ["contrast", "brightness"], [tmp_path / f"{k}.npz" for k in range(2)]

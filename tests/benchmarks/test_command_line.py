@@ -159,40 +159,6 @@ def test_a_number_of_batches(tmp_path: Path) -> None:
     assert len(read_rows(tmp_path / "run")) == 1
 
 
-ON_TWO = ["--trainer.devices", "2", "--trainer.strategy"]
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["--model", "Tant"], "'Tant' is unknown. Choose one of AdaContrast, "),
-        (["--model", "Tent", "--data", "CCD"], "'CCD' is unknown. Choose one of CCC"),
-        (["--model", "Tent", "--data.source", "Glyfs"], "Digits, Glyphs, ImageFolder"),
-        (["--model", "Tent", "--trainer.callbacks+=Periodic"], "PeriodicReset"),
-        (["--model", "Tent", "--model.backbone", "glyfs"], "Choose glyphs, digits"),
-        (["--model", "Tent", "--model.lr", "1"], "Tent has no option 'lr'. List its options with "),
-        (["--model", "Tent", "--data.imges", "1"], "--data.help CCC."),
-        (["--model", "Tent", "--modle", "1"], "unrecognized arguments: --modle"),
-        (["--preset", "tint", "--data", "CCC"], "no preset 'tint'. Choose from adacontrast, "),
-        (["--model", "Tent", "--data.images", "many"], "images"),
-        (["--model", "Tent", "--data.difficulty", "hrad"], "easy, medium, hard"),
-        (["--model", "Tent", "--trainer.precision", "bf16-true"], "32-true or bf16-mixed"),
-        (["--model", "RDumb", "--model.every", "0"], "at least 1"),
-        (["--model", "Tent", "--trainer.limit_test_batches", "0.5"], "limit_test_batches"),
-        (["--model", "Tent", "--trainer.devices", "2"], "Pass strategy='sync'"),
-        (["--model", "Tent", *ON_TWO, "sync", "--compile", "true"], "--compile"),
-    ],
-)
-def test_mistakes_get_one_sentence(
-    tmp_path: Path, capfd: pytest.CaptureFixture, words: list[str], sentence: str
-) -> None:
-    assert main(command(tmp_path, *words)) == 2
-    error = capfd.readouterr().err
-    assert sentence in error
-    assert "Traceback" not in error
-    assert not (tmp_path / "run" / "record.jsonl").exists()
-
-
 def test_a_folder_holds_one_run(tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
     words = command(tmp_path, "--model", "Source")
     assert main(words) == 0
@@ -224,8 +190,8 @@ def test_a_script_may_replace_its_run(tmp_path: Path) -> None:
     assert not (tmp_path / "outputs.npz").exists()
 
 
-@pytest.mark.parametrize("name", [n for n in methods.__all__ if n[0].isupper()])
-def test_help_of_every_method(name: str, capsys: pytest.CaptureFixture) -> None:
+@pytest.mark.parametrize("name", ["Source", "RDumb", "RMT"])
+def test_help_of_a_method(name: str, capsys: pytest.CaptureFixture) -> None:
     assert main(["test", "--model.help", name]) == 0
     text = capsys.readouterr().out
     assert "--model.backbone" in text
@@ -238,22 +204,3 @@ def test_methods_are_listed_as_they_are_exported(capsys: pytest.CaptureFixture) 
     assert main(["methods"]) == 0
     names = [line.split()[0] for line in capsys.readouterr().out.split("\n\n")[0].splitlines()]
     assert set(names) == {name for name in methods.__all__ if name[0].isupper()} - {"TTAMethod"}
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        ("reprot", "Did you mean holdfast report?"),
-        ("paper T2.1", "Did you mean rdumb/T2.1?"),
-        ("paper aeta/T1 --show", "Did you mean aetta/T1"),
-    ],
-)
-def test_the_nearest_name_is_suggested(
-    words: str, sentence: str, capsys: pytest.CaptureFixture
-) -> None:
-    try:
-        status = main(words.split())
-    except SystemExit as end:
-        status = int(end.code or 0)
-    assert status == 2
-    assert sentence in capsys.readouterr().err

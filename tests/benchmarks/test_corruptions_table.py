@@ -53,24 +53,6 @@ def test_the_table_of_a_model(folder: Path, capsys: pytest.CaptureFixture) -> No
     assert float(table["clean"][0]) > float(table["mean"][0])
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["--severity", "7"], "7.0"),
-        (["--corruptions", "fogg"], "fogg"),
-        (["--methods", "RDum"], "RDum"),
-        (["--images", "0"], "images"),
-        (["--backbone", "digitz"], "digitz"),
-    ],
-)
-def test_bad_input_is_refused_before_anything_is_run(
-    folder: Path, capsys: pytest.CaptureFixture, words: list[str], sentence: str
-) -> None:
-    assert main([*WORDS, *words]) == 2
-    assert sentence in capsys.readouterr().err
-    assert not list(folder.iterdir())
-
-
 def test_a_folder_of_photos_and_a_network_from_a_module(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:

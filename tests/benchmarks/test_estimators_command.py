@@ -12,7 +12,6 @@ from made_up import put
 from small_suites import corrupted_digits, write_suite
 
 from holdfast.benchmarks.cli import main
-from holdfast.benchmarks.results.collapse import Interval, intervals, trailing_mean
 from holdfast.benchmarks.results.estimate_quality import alarm_quality
 from holdfast.benchmarks.results.estimators import judged_alarms, warnings_table
 from holdfast.benchmarks.results.flip_points import points_of
@@ -22,18 +21,6 @@ from holdfast.callbacks.functional.flips import FlipFunction
 from holdfast.run_folder import OUTPUTS
 
 IMAGES = 10 * np.arange(1, 101)
-
-
-def test_trailing_mean() -> None:
-    np.testing.assert_allclose(trailing_mean(np.array([1.0, 2, 3, np.nan]), 2), [1, 1.5, 2.5, 3])
-    assert np.isnan(trailing_mean(np.array([np.nan]))[0])
-
-
-def test_intervals() -> None:
-    flags = np.array([1, 1, 0, 1, 0, 0, 1, 1, 1], dtype=bool)
-    assert intervals(flags) == [Interval(0, 1), Interval(3, 3), Interval(6, 8)]
-    assert intervals(flags, 3) == [Interval(6, 8)]
-    assert intervals(~flags[:0]) == []
 
 
 @pytest.mark.parametrize(
@@ -203,15 +190,6 @@ def test_agree_command(finished: Path, capsys: pytest.CaptureFixture) -> None:
     others = [str(finished / name / "Source") for name in ("fog 1-seed0", "fog 4-seed0")]
     assert main(["estimators", "agree", *others]) == 2
     assert OUTPUTS in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("command", ["warnings", "quality", "agree"])
-def test_a_folder_without_runs_is_refused_in_one_line(
-    command: str, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
-    assert main(["estimators", command, str(tmp_path)]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "run" in line
 
 
 def test_names_are_never_taken_apart(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

@@ -212,13 +212,6 @@ def test_the_list(capsys: pytest.CaptureFixture) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines if "/" in line[:20]] == list(EXPERIMENTS)
     assert max(map(len, lines)) <= 100
-    for words, said in (
-        (("rdumb/T9",), "'rdumb/T9'"),
-        (("agreement/Fig1", "--scale", "full"), "embedded"),
-        (("rdumb/T2.4", "--show", "--scale", "full"), "--runs"),
-    ):
-        assert main(["paper", *words]) == 2
-        assert said in capsys.readouterr().err
 
 
 def test_committed_results_are_shown_and_nothing_runs(tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
 """Primitives of claims on small tidy tables, and what becomes of a claim."""
 
-import json
 import subprocess
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +9,16 @@ from scipy.stats import ttest_1samp
 
 from holdfast import HoldfastError
 from holdfast.benchmarks.papers import EXPERIMENTS, claims, reproduce
-from holdfast.benchmarks.papers.claims import Part, besides
+from holdfast.benchmarks.papers.claims import besides
 from holdfast.benchmarks.papers.experiment import Experiment, data
 from holdfast.benchmarks.papers.page import section
 from holdfast.benchmarks.papers.table import FIRST, REST, Table, tidy
 from holdfast.benchmarks.papers.verdicts import (
-    EQUAL,
     FAILS,
     HOLDS,
-    PREMISE,
     UNDECIDED,
     UNJUDGED,
     Claim,
-    described,
     judge,
     state,
 )
@@ -153,20 +148,6 @@ def verdict(
     return found.state, found.because
 
 
-def test_a_claim_of_several_parts_says_which_hold() -> None:
-    found, because = verdict("a", ["b"], each=slice(None))
-    assert found == EQUAL  # at 3, in every run
-    assert "of 3 parts 2 hold, 1 equal: a - b, 3 +0.00" in because
-    claim = Claim("it-is-so", "it is so", "paper").above("a", "b", x=1).rises("b", to=2)
-    assert [part.name for part in judge(claim, CURVES).parts] == ["a - b", "b, 2 - 1"]
-    found, because = verdict("b", "a", each=slice(None))
-    assert found == FAILS
-    assert "2 do not hold" in because
-    found, because = verdict("a", "b", each=[1, 2])
-    assert found == HOLDS
-    assert "all 2 parts" in because
-
-
 def test_one_part_of_many_fails_only_after_holms_correction() -> None:
     """p = 0.02 refutes a claim of two parts and none of three; the p-values are scipy's."""
     low, even = [-0.42, -1.0, -0.3, -1.6, -0.2, -0.9], [1.0, -1.0, 2.0, -2.0, 1.5, -1.5]
@@ -240,27 +221,6 @@ def test_changed_results_and_pages_are_no_uncommitted_code(tmp_path: Path) -> No
     assert git("diff", "HEAD", "--name-only", *CODE).split() == ["core/files.py"]
 
 
-def test_claims_without_a_verdict() -> None:
-    one = table_of({("", "a", 1): [3], ("", "b", 1): [1]})
-    assert verdict("a", "b", table=one)[0] == UNJUDGED
-    assert verdict("a", "c", table=one)[0] == UNJUDGED
-    cot = {"undecidable": "COT"}
-    assert verdict("a", "b", about=cot) == (UNJUDGED, "COT")
-    for (one, two), state_ in ((("b", "a"), PREMISE), (("a", "b"), HOLDS)):
-        rise = partial(claims.above, curve=one, than=two, x=2)
-        premise = {"premise": rise, "unless": "no fall"}
-        found, because = verdict("a", "b", x=2, about=premise)
-        assert found == state_
-        assert because.startswith("no fall") == (found == PREMISE)
-    (found,) = (v for v in judged("rdumb/Fig2.6c") if v.claim.id == "grow-after-collapse")
-    assert found.state == PREMISE  # ETA does not end below the source model
-
-
-def judged(name: str) -> Any:
-    own = EXPERIMENTS[name]
-    return own.verdicts({**own.committed})
-
-
 def test_an_effect_below_the_rerun_noise_is_undecided() -> None:
     cells: Cells = {("", "a", 1): [10.1, 10.21, 10.3], ("", "b", 1): [10.0, 10.1, 10.2]}
     slightly = table_of(cells)
@@ -275,20 +235,3 @@ def test_an_effect_below_the_rerun_noise_is_undecided() -> None:
     assert f"up to {own.noise:.2g} points" in section(own, own.committed)
     assert EXPERIMENTS["rdumb/Fig2.6"].noise == 0  # computed
     assert known.keys() <= {n for e in EXPERIMENTS.values() for n in e.suites.get("embedded", ())}
-
-
-def test_a_margin_is_said_as_a_margin() -> None:
-    assert described(Part("", Difference(19.75, 18, 21.5, 3), 10)).endswith("above +10")
-    assert described(Part("", Difference(0.2, 0, 0.4, 3), -1, 1)).endswith("within ±1")
-    assert described(Part("", Difference(7, 6.5, 7.5, 3), most=6)).endswith("below 6")
-    assert "claimed" not in described(Part("", Difference(1, 0.5, 1.5, 3), 0))
-
-
-def test_a_table_comes_back_from_json_as_it_was() -> None:
-    facts: dict[str, Any] = {"axis": "steps", "summary": "columns", "notes": ["n"]}
-    facts["intervals"] = {"a": [Difference(1.0, 0.0, 2.0, 3), None]}
-    table = table_of({("p", "c", 1): [1.5]}, **facts)
-    again = Table.read(json.loads(json.dumps(table.as_json())))
-    assert again.frame.equals(table.frame)
-    assert (again.axis, again.notes, again.intervals) == ("steps", ["n"], table.intervals)
-    assert "points" not in table.as_json()

@@ -85,23 +85,6 @@ def test_a_network_for_cifar(place: Path) -> None:
     assert net(torch.rand(2, 3, 32, 32)).shape == (2, 10)
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        ("cifar100 --data cifar", "cifar/cifar-100-python"),
-        ("cifar10 --data cifar --epochs 0", "epochs=0"),
-        ("glyphs --steps 1", "steps=1"),
-    ],
-)
-def test_what_is_missing_is_said(
-    place: Path, capsys: pytest.CaptureFixture, words: str, sentence: str
-) -> None:
-    assert main(["train", *words.split()]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert sentence in line
-    assert not Path("runs").exists()
-
-
 class Sixteen(ImageSource):
     """Sixteen images; Ctrl-C comes when they have been asked for `patience` times."""
 

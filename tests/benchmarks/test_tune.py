@@ -62,14 +62,3 @@ def test_the_budget_is_the_same_for_all() -> None:
     each = trials.on_holdout(suite)["streams"]["hold-out"]["init_args"]["each"]
     assert 15 * each / 64 == 300 > 200
     assert trials.nearby(0.006, 4) == [0.001, 0.002, 0.006, 0.01]
-
-
-def test_what_cannot_be_tuned_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    for words, said in (
-        (["rdumb/interval"], "use CINCHoldout"),
-        (["rdumb/tuning", "--steps", "200"], "--steps must be above 200"),
-        (["rdumb/tuning", "--estimator", "Nothing"], "no estimator Nothing"),
-        (["rdumb/tuning", "--budget", "2"], "at least 3"),
-    ):
-        assert main(["tune", *words, "--out", str(tmp_path)]) == 2
-        assert said in capsys.readouterr().err

@@ -117,11 +117,6 @@ def test_segment_reset() -> None:
     assert run(Tent(tiny_net()), SegmentReset(), data=data) == [0] * 3 + [1] * 2 + [2] * 6 + [3]
 
 
-def test_accuracy_reset_needs_the_callback_of_that_name() -> None:
-    with pytest.raises(HoldfastError, match=r"uses AETTA.*Scripted"):
-        run(Tent(tiny_net()), Scripted(0.5), AccuracyReset())
-
-
 def test_accuracy_reset_listens_to_the_estimator_of_each_run() -> None:
     reset = AccuracyReset("Scripted")
     assert run(Tent(tiny_net()), Scripted(*[0.5] * STEPS), reset)[-1] == 0

@@ -411,6 +411,9 @@ def test_resume_by_words_and_to_a_limit(cut: Path, capsys: pytest.CaptureFixture
     assert len(read_rows(cut)) == 16
     assert main(words) == 0
     assert "is finished: accuracy" in capsys.readouterr().out
+    (cut / "summary.json").write_text("")
+    assert main(words) == 2
+    assert "run/summary.json" in capsys.readouterr().err
     assert main(["test", "--model", "Source", "--model.backbone", "digits", "--resume"]) == 2
     assert "--out FOLDER" in capsys.readouterr().err
 

@@ -2,6 +2,7 @@
 
 import copy
 import io
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -46,19 +47,22 @@ class Calls(SoftmaxScore):
         (torch.randint(0, 256, (4, 3, 8, 8), dtype=torch.uint8), "uint8.* / 255"),
         (torch.rand(4, 3, 8, 8) * 255, r"up to 2\d\d"),
         (torch.rand(4, 3, 8, 8) * 4 - 2, r"-[12].*not normalised"),
+        (torch.rand(4, 1, 8, 8), r"\[B,3,H,W\].*\[4, 1, 8, 8\]"),
+        (torch.rand(0, 3, 8, 8), r"at least 1, not \[0, 3, 8, 8\]"),
+        (torch.rand(4, 3, 8, 8).half(), r"float16.*float32"),
     ],
-    ids=["numpy", "list", "HWC", "image HWC", "image", "float64", "uint8", "bytes", "normalised"],
 )
-@pytest.mark.parametrize("watched", [True, False], ids=["Watch", "estimator"])
-def test_bad_images_are_refused_before_an_estimator_sees_them(
-    images: Any, words: str, watched: bool
+@pytest.mark.parametrize("way", ["adapt", "Watch", "estimator"])
+def test_bad_images_are_refused_before_anything_sees_them(
+    images: Any, words: str, way: str
 ) -> None:
     """And change nothing, not even what a reset counts."""
     score, net = Calls(), normalised(tiny_net(), [0.5] * 3, [0.25] * 3)
     watch = Watch(Tent(net), [score], PeriodicReset(1))
+    ways = {"adapt": watch.method.adapt, "Watch": watch.step}
     before = copy.deepcopy(tensors(watch.method))
     with pytest.raises(HoldfastError, match=words):
-        watch.step(images) if watched else score.watch(watch.method, images)
+        ways.get(way, partial(score.watch, watch.method))(images)
     assert score.asked == watch.method.step_count == watch.method.reset_count == 0
     assert all(torch.equal(value, before[key]) for key, value in tensors(watch.method).items())
 

@@ -5,11 +5,9 @@ import torch
 import torch.nn.functional as F
 
 from holdfast import HoldfastError
-from holdfast.datamodules import Glyphs, ImageSource
+from holdfast.datamodules import Glyphs
 from holdfast.datamodules.sources.glyphs import (
-    FONTS,
     LENGTH,
-    codepoints,
     templates,
 )
 
@@ -17,15 +15,6 @@ from holdfast.datamodules.sources.glyphs import (
 @pytest.fixture(scope="module")
 def glyphs():
     return Glyphs()
-
-
-def test_contract(glyphs):
-    index = torch.tensor([0, 5, LENGTH - 1])
-    images, labels = glyphs.load(index, index)
-    assert isinstance(glyphs, ImageSource)
-    assert len(glyphs) == 2**40
-    assert (images.shape, images.dtype) == ((3, 3, 32, 32), torch.uint8)
-    assert (labels.shape, labels.dtype) == ((3,), torch.int64)
 
 
 @pytest.mark.parametrize(("size", "threads"), [(1, 2), (7, 1), (64, 2)])
@@ -78,13 +67,6 @@ def test_another_size_is_the_same_picture(glyphs):
     assert (F.avg_pool2d(fine.float(), 2) - small.float()).abs().mean() < 4
     with pytest.raises(HoldfastError, match=r"size=4.* 8 .* 512"):
         Glyphs(size=4)
-
-
-def test_committed_classes():
-    codes = codepoints()
-    assert len(set(codes)) == 500
-    assert templates().shape == (500 * len(FONTS), 40, 40)
-    assert templates().flatten(1).amax(1).min() > 128
 
 
 def test_no_two_classes_look_alike():

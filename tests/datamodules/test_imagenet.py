@@ -126,7 +126,7 @@ def test_corrupting_on_the_device(root: Path, wholes: dict[str, Batch], name: st
 
 
 def test_configs_of_streams(root: Path, tmp_path: Path) -> None:
-    for name in ("ccc-medium", "cin-c", "cin-c-holdout", "cin-c-mixed-correlated"):
+    for name in ("ccc-medium", "cin-c-mixed-correlated"):
         out = tmp_path / name
         inner = "--data." + "stream." * json.dumps(presets("streams")[name]).count('"stream":')
         words = ["test", "--preset", name, "--model", "Source", "--model.backbone", "glyphs"]

@@ -9,7 +9,6 @@ import torch
 from conftest import joined, same
 
 from holdfast.datamodules import CCC, Batch, Digits, Glyphs, ImageSource
-from holdfast.datamodules.counter import mix, permuted
 
 N = 150
 
@@ -77,21 +76,6 @@ def test_no_repeats_within_a_segment(calibration: Path) -> None:
     drawn = data.source_index(index, 0)
     assert drawn.bincount().tolist() == [2] * len(digits)
     assert drawn[: len(digits)].unique().numel() == len(digits)
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 64, 1000])
-def test_permuted(size: int) -> None:
-    ours = permuted(torch.arange(size), size, 7)
-    assert sorted(ours.tolist()) == list(range(size))
-    if size > 3:
-        assert not torch.equal(ours, permuted(torch.arange(size), size, 8))
-
-
-def test_mix_is_uniform() -> None:
-    values = mix(1, torch.arange(10_000)).double() / 2**63
-    assert abs(values.mean()) < 0.03
-    assert abs(values.var() - 1 / 3) < 0.02
-    assert mix(1, torch.arange(10_000)).unique().numel() == 10_000
 
 
 @pytest.mark.parametrize(

@@ -104,9 +104,9 @@ def test_bytes_are_refused_in_a_later_batch(accelerator: Any) -> None:
     assert method.step_count == 1
 
 
-@pytest.mark.parametrize("name", METHODS[::2])
+@pytest.mark.parametrize("name", METHODS[::3])
 def test_estimators_resets_and_a_resumed_watch(name: str, accelerator: Any) -> None:
-    """Some estimators and a reset beside every second method, bad images, a state from a checkpoint."""
+    """Some estimators and a reset beside every third method, bad images, a state from a checkpoint."""
     place = list(TABLE).index(name)
     watchers, resets = [*WATCHERS.items()][place % 3 :: 3], [*RECOVERIES.values()]
     heard, net = watchers[-1][0], tiny_net()

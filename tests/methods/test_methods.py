@@ -39,8 +39,6 @@ from holdfast.methods import (
 )
 from holdfast.methods.foa import drawn, evolved, first_distribution
 from holdfast.methods.functional import (
-    conjugate_label,
-    conjugate_loss,
     likelihood_ratio,
     redundancy_limit,
     softmax_entropy,
@@ -371,15 +369,6 @@ def test_blended_statistics() -> None:
     half = BNAdapt(net, alpha=0.5).adapt(images)
     assert torch.equal(BNAdapt(net, prior=6).adapt(images), half)
     assert not torch.allclose(half, batch, atol=1e-3)
-
-
-def test_conjugate_label_solves_its_system() -> None:
-    probs = torch.randn(4, 7, dtype=torch.float64).softmax(1)
-    matrix = torch.eye(7) + 8.0 * torch.diag_embed(probs) - 8.0 * probs[:, :, None] * probs[:, None]
-    expected = torch.linalg.solve(matrix, probs)
-    torch.testing.assert_close(conjugate_label(probs, 8.0), expected)
-    logits = torch.randn(4, 7)
-    torch.testing.assert_close(conjugate_loss(logits, 0.0), softmax_entropy(logits))
 
 
 def test_likelihood_ratio() -> None:

@@ -116,8 +116,8 @@ def test_several_in_a_row_reset_also_after_a_restart(name: str) -> None:
 # ---- those who watch ------------------------------------------------------------------------------
 
 
-# Each reset, and every second method: that all outlive bad images is checked in test_promises.
-PAIRS = [*product(["Tent"], RESETS), *zip(ON_BN[::2], cycle(RESETS))]
+# Each reset, and every third method: that all outlive bad images is checked in test_promises.
+PAIRS = [*product(["Tent"], RESETS), *zip(ON_BN[::3], cycle(RESETS))]
 
 
 @pytest.mark.filterwarnings("ignore:.*replaces the")
@@ -236,36 +236,6 @@ def test_rows_and_report(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert "not finite" not in capsys.readouterr().out
 
 
-# ---- images that are none -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("images", "sentence"),
-    [
-        (torch.randint(0, 256, (4, 3, 8, 8), dtype=torch.uint8), r"uint8.* / 255"),
-        (torch.rand(4, 3, 8, 8) * 255, r"25\d.*in \[0,1\]"),
-        (torch.rand(4, 1, 8, 8), r"\[B,3,H,W\].*\[4, 1, 8, 8\]"),
-        (torch.rand(3, 8, 8), r"\[B,3,H,W\].*\[3, 8, 8\]"),
-        (torch.rand(4, 8, 8, 3), r"\[B,3,H,W\].*\[4, 8, 8, 3\]"),
-        (torch.rand(0, 3, 8, 8), r"at least 1, not \[0, 3, 8, 8\]"),
-        (torch.rand(4, 3, 8, 8).half(), r"torch\.float16 .*torch\.float32"),
-        (torch.rand(4, 3, 8, 8).double(), r"torch\.float64 .*torch\.float32"),
-    ],
-)
-def test_what_is_no_batch_of_images_is_refused(images: Tensor, sentence: str) -> None:
-    method = Tent(tiny_net())
-    before = tensors(method)
-    with pytest.raises(HoldfastError, match=sentence):
-        method.adapt(images)
-    assert all(torch.equal(tensor, before[key]) for key, tensor in tensors(method).items())
-    assert method.step_count == 0
-
-
-def test_a_model_of_half_precision_is_refused() -> None:
-    with pytest.raises(HoldfastError, match="too coarse for small updates"):
-        Tent(tiny_net().half())
-
-
 # ---- a loop of one's own --------------------------------------------------------------------------
 
 
@@ -282,7 +252,7 @@ class Seen(Callback):
 
 
 @pytest.mark.filterwarnings("ignore:.*replaces the")
-@pytest.mark.parametrize(("name", "reset"), PAIRS[:5] + PAIRS[5::3])
+@pytest.mark.parametrize(("name", "reset"), PAIRS[:5] + PAIRS[5::2])
 def test_a_watch_is_what_a_trainer_does(name: str, reset: str) -> None:
     """Also when it is cut in the middle; with a batch that is not finite."""
     net, batches = tiny_net(), image_batches(9)
