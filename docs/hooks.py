@@ -162,8 +162,8 @@ def curve(part: str, name: str) -> str:
     """The picture of a class' curve, with what it shows."""
     kept = json.loads(page_curves.KEPT.read_text())
     if name not in kept[part]:
-        runs = f"{part}-glyphs"
-        return f"`holdfast suite {runs}` and `python docs/page_curves.py runs/{runs}` draw it here."
+        suites = {"methods": "methods", "estimators": "aetta/estimators --scale quick"}
+        return f"`holdfast suite {suites[part]}` and `docs/page_curves.py` draw it here."
     said = page_curves.caption(part, name, kept)
     return f"![{said.replace('`', '')}]({picture(name)})\n\n*{said}*"
 

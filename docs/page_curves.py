@@ -1,8 +1,8 @@
 """The curves on the pages of methods and estimators: stored as numbers, drawn when the site is built.
 
-python docs/page_curves.py RUNS ... writes docs/curves.json from the runs of `holdfast demo --long`,
-`holdfast suite methods` and `holdfast suite aetta/estimators --scale quick`. A class gets its curve from
-the first of these folders that has one, on the longest stream there, and keeps its old one if none has.
+python docs/page_curves.py RUNS ... writes docs/curves.json from the runs of `holdfast demo` or `holdfast
+suite methods`, and of `holdfast suite aetta/estimators --scale quick`. Methods that are drawn together ran on
+one stream: new curves take the place of all curves of their kind.
 """
 
 import io
@@ -22,9 +22,9 @@ def main(folders: list[str]) -> None:
     from holdfast.benchmarks.results.runs import collect
 
     kept = json.loads(KEPT.read_text()) if KEPT.exists() else {"methods": {}, "estimators": {}}
-    for folder in reversed(folders):
+    for folder in folders:
         for part, found in curves([run for run in collect(Path(folder)) if run.finished]).items():
-            kept[part] |= found
+            kept[part] = found or kept[part]
             print(f"{folder}: {part} {', '.join(found) or 'none'}")
     KEPT.write_text(json.dumps(kept, sort_keys=True).replace("}, ", "},\n ") + "\n")
 
