@@ -11,6 +11,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from datetime import datetime
+from difflib import get_close_matches
 from functools import cache
 from inspect import isclass
 from pathlib import Path
@@ -293,9 +294,10 @@ def one_sentence(message: str) -> str:
     if wrong and keys and "." not in wrong[1] and keys[-1] in KINDS:
         package, base = KINDS[keys[-1]]
         things = {name: getattr(package, name) for name in package.__all__}
-        fit = [n for n, thing in things.items() if isclass(thing) and issubclass(thing, base)]
-        names = ", ".join(sorted(fit))
-        return f"{keys[-1]} '{wrong[1]}' is unknown. Choose one of {names}, or pass a class path."
+        fit = [n for n, t in things.items() if isclass(t) and issubclass(t, base) and t is not base]
+        near = get_close_matches(wrong[1], fit, 1)
+        hint = f"Did you mean {near[0]}?" if near else f"Choose one of {', '.join(sorted(fit))}."
+        return f"{keys[-1]} '{wrong[1]}' is unknown. {hint} Your own class needs its class path."
     option = r"\"(model|data)\":.*?given class_path '([\w.]+)':\s+Option '(\w+)' is not accepted"
     if unknown := re.search(option, message, re.S):
         key, name = unknown[1], unknown[2].rpartition(".")[2]

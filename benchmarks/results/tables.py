@@ -315,15 +315,19 @@ def pairs_table(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def matrix(table: pd.DataFrame) -> pd.DataFrame:
-    """Means as text, with methods as rows and settings as columns (transposed for many settings)."""
+    """Means as text, with methods as rows and settings as columns (transposed for many settings).
+
+    The average is over settings with a shift: without the images of `holdfast corruptions` called "clean".
+    """
     settings, methods = table["setting"].unique(), table["method"].unique()
     texts = table.assign(text=list(map(mean_text, records(table))))
-    shown = texts.pivot(index="method", columns="setting", values="text").fillna("-")
+    shown = texts.pivot(index="method", columns="setting", values="text")
     shown = shown.reindex(index=methods, columns=settings)
-    if len(settings) > 1:
-        by = table.groupby("method", sort=False)
-        shown["Average"] = [average_text(same, len(settings)) for _, same in by]
-    shown = shown.rename_axis(index=None, columns=None)
+    shifted = table[table["setting"] != "clean"]
+    if (size := shifted["setting"].nunique()) > 1:
+        by = shifted.groupby("method", sort=False)
+        shown["Average"] = pd.Series({name: average_text(same, size) for name, same in by})
+    shown = shown.fillna("-").rename_axis(index=None, columns=None)
     wide = len(settings) <= WIDE
     return (shown if wide else shown.T).rename_axis("method" if wide else "setting").reset_index()
 

@@ -51,6 +51,8 @@ def test_the_table_of_a_model(folder: Path, capsys: pytest.CaptureFixture) -> No
     assert table["fog"][1] == f"{100 * result['accuracy_per_image']:.1f}"
     assert table["mean"] == table["fog"]
     assert float(table["clean"][0]) > float(table["mean"][0])
+    assert main(["report", str(RUNS)]) == 0
+    assert "Average" not in capsys.readouterr().out  # of clean images and one kind of shift
 
 
 def test_a_folder_of_photos_and_a_network_from_a_module(

@@ -17,9 +17,9 @@ TWO = "--trainer.devices 2 --trainer.strategy sync"
 CORRUPTIONS = "corruptions --backbone digits --source digits"
 MISTAKES = [
     ("reprot", "Did you mean holdfast report?"),
-    (f"{RUN} --model Tant", "'Tant' is unknown. Choose one of AdaContrast, "),
-    (f"{RUN} --model Tent --data CCD", "'CCD' is unknown. Choose one of CCC"),
-    (f"{RUN} --model Tent --data.source Glyfs", "Digits, Glyphs, ImageFolder"),
+    (f"{RUN} --model Tant", "'Tant' is unknown. Did you mean Tent?"),
+    (f"{RUN} --model Tent --data Mine", "'Mine' is unknown. Choose one of CCC"),
+    (f"{RUN} --model Tent --data.source Glyfs", "Did you mean Glyphs?"),
     (f"{RUN} --model Tent --trainer.callbacks+=Periodic", "PeriodicReset"),
     (f"{RUN} --model Tent --model.backbone glyfs", "Choose glyphs, digits"),
     (f"{RUN} --model Tent --model.lr 1", "Tent has no option 'lr'. List its options with "),

@@ -225,7 +225,7 @@ WIDE = {"wide": {"model": {"init_args": {"entropy_factor": 0.8}}}}
     ("changes", "sentence"),
     [
         ({"methods": {"other": model("Tent", lr=1)}}, "Tent has no option 'lr'."),
-        ({"methods": {"other": model("Tant")}}, "'Tant' is unknown. Choose one of AdaContrast"),
+        ({"methods": {"other": model("Tant")}}, "'Tant' is unknown. Did you mean Tent?"),
         ({"streams": {"b": small_stream(imges=3)}}, "CCC has no option 'imges'."),
         ({"common": {"trainer": {"callbacks": [{"class_path": "PeriodicRest"}]}}}, "PeriodicReset"),
         ({"common": {"trane": {"max_steps": 1}}}, "trane"),
