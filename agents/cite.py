@@ -36,7 +36,7 @@ def parser() -> ArgumentParser:
     add_command(parts, "compare", commands.compare_runs, compare_options)
     add_command(parts, "dense", commands.evaluate_dense, dense_options)
     add_command(parts, "import", commands.import_results, import_options)
-    about = "filter or analyse a dataset, as CiteME's paper does"
+    about = "Filter or analyse a dataset, as CiteME's paper does"
     curate = parts.add_parser("curate", help=about, description=about)
     parts = curate.add_subparsers(title="analyses", metavar="ANALYSIS", required=True)
     add_command(parts, "ambiguity", commands.find_ambiguous, ambiguity_options)
