@@ -125,14 +125,14 @@ def judge(claim: Claim, table: Table, scale: str = "embedded", noise: float = 0)
         if lacking := [part for part in premise if state(part) != HOLDS]:
             return Verdict(claim, PREMISE, f"{claim.unless}: {listing(lacking)}", premise)
     parts = claim.check(table, scale == "full")
-    if not parts or any(part.found is None for part in parts):
-        return Verdict(claim, UNJUDGED, NO_RUNS, parts)
     states = corrected(parts, noise)
-    result = next((s for s in (FAILS, EQUAL) if s in states), UNDECIDED)
+    # One part refutes a claim; otherwise, with a part that cannot be judged, the claim cannot be.
+    every = (FAILS, UNJUDGED, EQUAL, UNDECIDED, HOLDS)
+    result = next((s for s in every if s in states), UNJUDGED)
     reason = because(parts, states, noise)
-    if claim.at_full and scale != "full":
+    if claim.at_full and scale != "full" and result != UNJUDGED:
         reason = f"{DIRECTION}: {reason}"
-    return Verdict(claim, states[0] if len({*states}) == 1 else result, reason, parts)
+    return Verdict(claim, result, reason, parts)
 
 
 def corrected(parts: list[Part], noise: float = 0) -> list[str]:
@@ -171,8 +171,9 @@ def because(parts: list[Part], states: list[str], noise: float) -> str:
     if set(states) == {HOLDS}:
         closest = min(parts, key=lambda part: distance(part, part.found.mean if part.found else 0))
         return f"all {len(parts)} parts; the closest: {described(closest, noise)}"
-    if all(part.found and part.found.low is None for part in parts):
-        return f"{len(parts)} comparisons of one run each"
+    if {*states} <= {UNJUDGED}:
+        missing = not all(part.found for part in parts) or not parts
+        return NO_RUNS if missing else f"{len(parts)} comparisons of one run each"
     # Those that fail first.
     several = sorted(zip(states, parts, strict=True), key=lambda pair: pair[0] != FAILS)
     open_ = [part for own, part in several if own != HOLDS]
@@ -188,7 +189,7 @@ def described(part: Part, noise: float = 0, named: bool = True) -> str:
     """The number of a part with its interval, its claimed limits, and the number of runs."""
     name = f"{part.name} " if named and part.name else ""
     if part.found is None:
-        return f"{name}{NO_RUNS}"
+        return f"{name.strip()}: {NO_RUNS}" if name else NO_RUNS
     mean, low, high, n = part.found
     if low is None or high is None:
         return f"{name}{mean:+.2f}, {ONE_RUN}"

@@ -221,6 +221,13 @@ def test_changed_results_and_pages_are_no_uncommitted_code(tmp_path: Path) -> No
     assert git("diff", "HEAD", "--name-only", *CODE).split() == ["core/files.py"]
 
 
+def test_a_claim_with_a_part_of_a_single_run_can_only_be_refuted() -> None:
+    several = {("", "a", 1): [3, 3.1, 3], ("", "b", 1): [1, 1, 1.1], ("", "c", 1): [0]}
+    assert verdict("a", ["b", "c"], table=table_of(several))[0] == UNJUDGED
+    assert verdict("b", ["a", "c"], table=table_of(several))[0] == FAILS
+    assert verdict("c", ["a", "d"], table=table_of(several)) == (UNJUDGED, "runs are missing")
+
+
 def test_an_effect_below_the_rerun_noise_is_undecided() -> None:
     cells: Cells = {("", "a", 1): [10.1, 10.21, 10.3], ("", "b", 1): [10.0, 10.1, 10.2]}
     slightly = table_of(cells)
