@@ -118,12 +118,7 @@ class Experiment:
             found |= {(row, k): own for k, own in cells.items()} if nested else {("", row): cells}
         return found
 
-    @property
-    def note(self) -> str:
-        """Remarks, and the findings of the committed results."""
-        return self.note_on(EMBEDDED)
-
-    def note_on(self, scale: str) -> str:
+    def note(self, scale: str = EMBEDDED) -> str:
         """The remarks on a scale: below "## T2.1", or for photographs "## T2.1 photos"."""
         return notes(self.paper).get(self.file + (" photos" if scale == PHOTOS else ""), "")
 

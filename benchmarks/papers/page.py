@@ -8,7 +8,7 @@ import pandas as pd
 
 from ..results.run_statistics import Values, deviation
 from ..results.text_table import first_of, formatted
-from .experiment import EMBEDDED, PHOTOS, Experiment, Published
+from .experiment import EMBEDDED, PHOTOS, Experiment, Published, data
 from .table import Table, written
 from .verdicts import GROUPS, STATES, Verdict, counted
 
@@ -50,8 +50,24 @@ on ImageNet is judged at full scale only; here its direction is.
 
 Each of the papers' claims is followed by the paper's words or cells, in brackets, which a test compares
 with the claim where they are printed numbers. Readings of a figure, claims with a threshold of ours, and
-claims of papers that came later are counted apart. [Verdicts that changed](changes.md) lists what earlier
-versions of this page said."""
+claims of papers that came later are counted apart. [Verdicts that changed](changes.md) lists what this page
+said before an audit."""
+CHANGES = """# Verdicts that changed
+
+An audit of the comparisons on {} changed the rules by which claims are judged, and which results may
+judge them. This page compares the verdicts of that day at embedded scale with the present ones in [Which
+claims hold](claims.md).
+
+A claim that the paper's own printed numbers refute is not the paper's. A size that was measured on
+ImageNet is judged at full scale only. Of a claim with several parts, a part fails only after Holm's
+correction. Exact ties are *equal*, and what is equal by construction is not compared. A claim about
+correlated labels has the premise that they are. A claim with a part of a single run is not judged, unless
+another part refutes it. Results of code that is in no commit, or without a record of threads and
+processor, are shown, but decide no claim until they are made again. Readings of a figure and claims of
+later papers were counted among the papers' claims.
+
+## By claim"""
+RESULTS = "## By results that decide no claim"
 
 
 def section(
@@ -101,7 +117,7 @@ def section(
     parts += table.notes
     if scale == EMBEDDED and own.noise:
         parts.append(RERUN.format(own.noise))
-    if note := own.note_on(scale):
+    if note := own.note(scale):
         parts.append(note)
     if facts := results.get("provenance"):
         parts.append(origin(facts))
@@ -235,3 +251,30 @@ def counts(found: Mapping[str, list[list[Verdict]]]) -> str:
         own = [str(states.count(s) or "") for s in STATES]
         rows.append([name, str(len(states) or ""), *own, counted(others)])
     return formatted(rows, "markdown")
+
+
+def changes(several: Iterable[Experiment]) -> str:
+    """docs/papers/changes.md: verdicts before the audit and now, by claim or results that decide none."""
+    known = data("changes.json")
+    claims = [["claim", "before", "now", "reason"]]
+    results = [["results", "before", "now", "reason"]]
+    for own in several:
+        old = known["verdicts"].get(own.name, {})
+        new = {verdict.claim.id: verdict.state for verdict in own.judged}
+        why = own.unreliable(own.committed)
+        day = own.committed.get("provenance", {}).get("date", "")
+        again = f"made again on {day}" if day > known["date"] else ""
+        others = []
+        for id in (id for id in {**old, **new} if old.get(id) != new.get(id)):
+            reason = known["reasons"].get(f"{own.name}: {id}")
+            if why and not reason:
+                others.append(id)
+                continue
+            reasons = filter(None, [reason, id in new and (why or again)])
+            row = [f"{own.name}: {id}", old.get(id, "-"), new.get(id, "-"), "; ".join(reasons)]
+            claims.append(row)
+        if others:
+            states = (counted([by[id] for id in others]) for by in (old, new))
+            results.append([own.name, *states, why])
+    text = [CHANGES.format(known["date"]), formatted(claims, "markdown")]
+    return "\n\n".join([*text, RESULTS, formatted(results, "markdown")]) + "\n"

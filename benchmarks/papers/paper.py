@@ -82,7 +82,7 @@ def entry(own: Experiment, scale: str, whole: bool = False) -> dict[str, Any]:
     found = {
         **{"name": own.name, "paper": own.paper, "shows": own.shows, "scales": list(own.suites)},
         "suites": {scale: list(names) for scale, names in own.suites.items()},
-        **{"done": bool(own.committed), "verdict": own.verdict, "remark": own.note},
+        **{"done": bool(own.committed), "verdict": own.verdict, "remark": own.note()},
         "verdicts": {s: counted([v.state for v in own.judged_at(s)]) for s in own.kept},
     }
     if whole:

@@ -19,7 +19,7 @@ from ..results.runs import Run, collect, set_beside
 from ..suites import suite
 from ..suites.cell import Cell
 from .experiment import EXPERIMENTS, FULL, PHOTOS, UNKNOWN, Experiment, why_unreliable
-from .page import overview, page, section
+from .page import changes, overview, page, section
 from .table import Table
 
 DOCS = Path(__file__).parents[2] / "docs" / "papers"
@@ -251,3 +251,4 @@ def keep(own: Experiment, results: dict[str, Any], picture: Path) -> None:
     vars(own).pop("kept", None)
     write_text(DOCS / f"{own.paper}.md", page(own.paper, EXPERIMENTS.values()))
     write_text(DOCS / "claims.md", overview(EXPERIMENTS.values()))
+    write_text(DOCS / "changes.md", changes(EXPERIMENTS.values()))

@@ -19,7 +19,7 @@ from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.papers import EXPERIMENTS, Experiment, reproduce
 from holdfast.benchmarks.papers.accuracy_tables import accuracy, rates
 from holdfast.benchmarks.papers.experiment import HERE, data, notes
-from holdfast.benchmarks.papers.page import PAPERS, overview, page, section
+from holdfast.benchmarks.papers.page import PAPERS, changes, overview, page, section
 from holdfast.benchmarks.papers.table import Table, tidy, written
 from holdfast.benchmarks.presets import preset
 from holdfast.benchmarks.suites import grid
@@ -76,6 +76,8 @@ def test_tables_of_made_up_runs_are_as_they_were(name: str, shared: Path) -> Non
 def test_committed_results_and_pages_agree() -> None:
     """Every committed page is what its committed numbers make, and so is that of all claims."""
     assert (reproduce.DOCS / "claims.md").read_text() == overview(EXPERIMENTS.values())
+    assert (reproduce.DOCS / "changes.md").read_text() == changes(EXPERIMENTS.values())
+    assert "|  |" not in changes(EXPERIMENTS.values()), "each change has a reason"
     for paper in PAPERS:
         assert (reproduce.DOCS / f"{paper}.md").read_text() == page(paper, EXPERIMENTS.values())
     for own in EXPERIMENTS.values():
