@@ -240,42 +240,6 @@ def test_the_suites_of_the_pages_run(folder: Path, monkeypatch: pytest.MonkeyPat
         assert run.provenance["factors"] == run.factors
 
 
-def numbers(page: str, after: str) -> dict[str, list[float]]:
-    """The first table behind a phrase: the numbers of each row by its first cell."""
-    text = (DOCS / page).read_text().partition(after)[2]
-    (table,) = re.findall(r"^\| ?---.*\n((?:\|.*\n)+)", text, re.M)[:1]
-    rows = [line.strip("| ").split(" | ") for line in table.splitlines()]
-    return {
-        re.sub(r"^.*: | \(Adam\)", "", row[0]): [
-            float(cell.split()[0]) for cell in row[1:] if re.match(r"[\d.]", cell)
-        ]
-        for row in rows
-    }
-
-
-def test_numbers_of_the_findings_are_those_of_the_committed_results() -> None:
-    """Tables in the text, to their digits, against the pages that are written from the results."""
-    streams = numbers("embedded-benchmark.md", "## Long streams")
-    found = numbers("papers/rdumb.md", "## T2.1\n")
-    assert len(streams) == 10
-    for method, row in streams.items():
-        assert row == pytest.approx(found[method][1:4], abs=0.0501), method
-    guide = (DOCS / "guides/estimators.md").read_text()
-    for table in ("T1", "T2"):
-        means = {name: row[-2] for name, row in numbers("papers/aetta.md", f"## {table}\n").items()}
-        cells = re.findall(rf"aetta/{table}`\) \| (.*) \|", guide)[0].split(" | ")
-        names = re.findall(r"^\| protocol \| (.*) \|", guide, re.M)[0].split(" | ")
-        assert [float(cell) for cell in cells] == pytest.approx(
-            [means[name] for name in names], abs=0.0501
-        )
-    names, cells = re.findall(r"^\| (ATC .*) \|\n.*\n\| (.*) \|", guide, re.M)[0]
-    errors = numbers("papers/flips.md", "## T3.1\n")["Average"]
-    order = ["AC", "DoC", "ATC", "COT", "WF"]
-    assert [float(cell) for cell in cells.split(" | ")] == pytest.approx(
-        [errors[order.index(name)] for name in names.split(" | ")], abs=0.0501
-    )
-
-
 class Parsed(Exception):
     """The words of a command have been understood."""
 
