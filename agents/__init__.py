@@ -5,17 +5,12 @@ language model are in `program` (DSPy) and `citeme` (the paper's form), agents w
 search providers in `search`, the lines of result files in `records`, and the command in `cite`.
 """
 
-from .episode import Agent, Episode, Stop
-from .search.provider import Paper, ProviderError, ReadError, Scope, SearchProvider, Section
-
-__all__ = [
-    "Agent",
-    "Episode",
-    "Paper",
-    "ProviderError",
-    "ReadError",
-    "Scope",
-    "SearchProvider",
-    "Section",
-    "Stop",
-]
+from .episode import Agent as Agent
+from .episode import Episode as Episode
+from .episode import Stop as Stop
+from .search.provider import Paper as Paper
+from .search.provider import ProviderError as ProviderError
+from .search.provider import ReadError as ReadError
+from .search.provider import Scope as Scope
+from .search.provider import SearchProvider as SearchProvider
+from .search.provider import Section as Section

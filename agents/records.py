@@ -234,7 +234,7 @@ class ResultFile:
 
     def __enter__(self) -> "ResultFile":
         with contextlib.ExitStack() as stack:
-            stack.enter_context(locked(self.path, wait=False))
+            stack.enter_context(locked(self.path))
             self._resume()
             self._lock = stack.pop_all()
         return self

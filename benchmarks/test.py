@@ -293,8 +293,8 @@ def one_sentence(message: str) -> str:
     keys = re.findall(r'Parser key "(?:[\w.]*\.)?(\w+)"', message[: wrong.start()] if wrong else "")
     if wrong and keys and "." not in wrong[1] and keys[-1] in KINDS:
         package, base = KINDS[keys[-1]]
-        things = {name: getattr(package, name) for name in package.__all__}
-        fit = [n for n, t in things.items() if isclass(t) and issubclass(t, base) and t is not base]
+        things = vars(package).items()
+        fit = [n for n, t in things if isclass(t) and issubclass(t, base) and t is not base]
         near = get_close_matches(wrong[1], fit, 1)
         hint = f"Did you mean {near[0]}?" if near else f"Choose one of {', '.join(sorted(fit))}."
         return f"{keys[-1]} '{wrong[1]}' is unknown. {hint} Your own class needs its class path."

@@ -1,82 +1,52 @@
 """Callbacks: estimators, alarms, resets and restores, observers, and the record of a run."""
 
-from .aetta import AETTA, DropoutCalibration
-from .agreement import GDE, AdvPerturb, IndependentGDE, SourceAgreement, SrcValid
-from .alarm import Alarm, Alarming, Event
-from .asr import ASR
-from .checkpoint import StreamCheckpoint, newest
-from .dataset_estimates import DatasetEstimates
-from .drift import DisagreementReset, DriftReset, EntropyDrift, KLDrift
-from .embedding_clusters import EmbeddingClusters
-from .estimator import AccuracyEstimator
-from .fitted import (
-    ATC,
-    CalibratedConfidence,
-    Concentration,
-    DoC,
-    MaNo,
-    NuclearNorm,
-    SoftmaxScore,
-)
-from .observer import Observer
-from .observers import HoldOut, PeriodicObserver, PredictionStatistics, WeightMagnitude
-from .protocols import Adapting, Estimating, Streaming
-from .record import RunRecord
-from .recovery import FisherRestore, Recovery, Restore, StochasticRestore
-from .resets import MRS, AccuracyReset, AlarmReset, PeriodicReset, Reset, SegmentReset
-from .risk_monitor import Reference, RiskMonitor
-from .watch import Watch
-from .weighted_flips import WeightedFlips
-
-__all__ = [
-    "AETTA",
-    "ASR",
-    "ATC",
-    "GDE",
-    "MRS",
-    "AccuracyEstimator",
-    "AccuracyReset",
-    "Adapting",
-    "AdvPerturb",
-    "Alarm",
-    "AlarmReset",
-    "Alarming",
-    "CalibratedConfidence",
-    "Concentration",
-    "DatasetEstimates",
-    "DisagreementReset",
-    "DoC",
-    "DriftReset",
-    "DropoutCalibration",
-    "EmbeddingClusters",
-    "EntropyDrift",
-    "Estimating",
-    "Event",
-    "FisherRestore",
-    "HoldOut",
-    "IndependentGDE",
-    "KLDrift",
-    "MaNo",
-    "NuclearNorm",
-    "Observer",
-    "PeriodicObserver",
-    "PeriodicReset",
-    "PredictionStatistics",
-    "Recovery",
-    "Reference",
-    "Reset",
-    "Restore",
-    "RiskMonitor",
-    "RunRecord",
-    "SegmentReset",
-    "SoftmaxScore",
-    "SourceAgreement",
-    "SrcValid",
-    "StochasticRestore",
-    "StreamCheckpoint",
-    "Streaming",
-    "Watch",
-    "WeightMagnitude",
-    "WeightedFlips",
-    "newest",
-]
+from .aetta import AETTA as AETTA
+from .aetta import DropoutCalibration as DropoutCalibration
+from .agreement import GDE as GDE
+from .agreement import AdvPerturb as AdvPerturb
+from .agreement import IndependentGDE as IndependentGDE
+from .agreement import SourceAgreement as SourceAgreement
+from .agreement import SrcValid as SrcValid
+from .alarm import Alarm as Alarm
+from .alarm import Alarming as Alarming
+from .alarm import Event as Event
+from .asr import ASR as ASR
+from .checkpoint import StreamCheckpoint as StreamCheckpoint
+from .checkpoint import newest as newest
+from .dataset_estimates import DatasetEstimates as DatasetEstimates
+from .drift import DisagreementReset as DisagreementReset
+from .drift import DriftReset as DriftReset
+from .drift import EntropyDrift as EntropyDrift
+from .drift import KLDrift as KLDrift
+from .embedding_clusters import EmbeddingClusters as EmbeddingClusters
+from .estimator import AccuracyEstimator as AccuracyEstimator
+from .fitted import ATC as ATC
+from .fitted import CalibratedConfidence as CalibratedConfidence
+from .fitted import Concentration as Concentration
+from .fitted import DoC as DoC
+from .fitted import MaNo as MaNo
+from .fitted import NuclearNorm as NuclearNorm
+from .fitted import SoftmaxScore as SoftmaxScore
+from .observer import Observer as Observer
+from .observers import HoldOut as HoldOut
+from .observers import PeriodicObserver as PeriodicObserver
+from .observers import PredictionStatistics as PredictionStatistics
+from .observers import WeightMagnitude as WeightMagnitude
+from .protocols import Adapting as Adapting
+from .protocols import Estimating as Estimating
+from .protocols import Streaming as Streaming
+from .record import RunRecord as RunRecord
+from .recovery import FisherRestore as FisherRestore
+from .recovery import Recovery as Recovery
+from .recovery import Restore as Restore
+from .recovery import StochasticRestore as StochasticRestore
+from .resets import MRS as MRS
+from .resets import AccuracyReset as AccuracyReset
+from .resets import AlarmReset as AlarmReset
+from .resets import PeriodicReset as PeriodicReset
+from .resets import Reset as Reset
+from .resets import SegmentReset as SegmentReset
+from .risk_monitor import Reference as Reference
+from .risk_monitor import RiskMonitor as RiskMonitor
+from .watch import Watch as Watch
+from .weighted_flips import WeightedFlips as WeightedFlips

@@ -34,17 +34,16 @@ def whole_file(path: Path, durable: bool = True) -> Iterator[Path]:
 
 
 @contextmanager
-def locked(path: Path, wait: bool = True) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """Hold the lock of a path, which one process at a time can hold; a killed process releases it.
 
-    Raises:
-        HoldfastError: if another process has the lock and `wait` is false.
+    Raises HoldfastError if another process has it.
     """
     with written(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(f"{path}.lock")
         try:
-            lock.acquire(timeout=-1 if wait else 0)
+            lock.acquire(timeout=0)
         except Timeout:
             raise HoldfastError(
                 f"Another process is writing {path}. Wait for it, or pass each process its own "

@@ -1,50 +1,30 @@
 """What the model sees: streams of corrupted images as LightningDataModules."""
 
-from ..batch import Batch
-from .calibration import Calibration
-from .ccc import CCC, find_path
-from .cifar import CIFARC
-from .cinc import CIN3DCC, CINC, CINCHoldout
-from .concatenation import Clean, Corrupted
-from .domain_order import MixedDomains, Recurring
-from .label_shift import ClassImbalance, CorrelatedLabels
-from .omitting import Omitting
-from .sets import ImageSet
-from .sources import ImageSource
-from .sources.arrays import CIFAR, Digits
-from .sources.folder import DatasetSource, ImageFolder, ImageNet
-from .sources.glyphs import Glyphs
-from .sources.shards import Shards
-from .stream import Segment, Stream
-from .wrapper import SegmentWrapper, StreamWrapper
-
-__all__ = [
-    "CCC",
-    "CIFAR",
-    "CIFARC",
-    "CIN3DCC",
-    "CINC",
-    "Batch",
-    "CINCHoldout",
-    "Calibration",
-    "ClassImbalance",
-    "Clean",
-    "CorrelatedLabels",
-    "Corrupted",
-    "DatasetSource",
-    "Digits",
-    "Glyphs",
-    "ImageFolder",
-    "ImageNet",
-    "ImageSet",
-    "ImageSource",
-    "MixedDomains",
-    "Omitting",
-    "Recurring",
-    "Segment",
-    "SegmentWrapper",
-    "Shards",
-    "Stream",
-    "StreamWrapper",
-    "find_path",
-]
+from ..batch import Batch as Batch
+from .calibration import Calibration as Calibration
+from .ccc import CCC as CCC
+from .ccc import find_path as find_path
+from .cifar import CIFARC as CIFARC
+from .cinc import CIN3DCC as CIN3DCC
+from .cinc import CINC as CINC
+from .cinc import CINCHoldout as CINCHoldout
+from .concatenation import Clean as Clean
+from .concatenation import Corrupted as Corrupted
+from .domain_order import MixedDomains as MixedDomains
+from .domain_order import Recurring as Recurring
+from .label_shift import ClassImbalance as ClassImbalance
+from .label_shift import CorrelatedLabels as CorrelatedLabels
+from .omitting import Omitting as Omitting
+from .sets import ImageSet as ImageSet
+from .sources import ImageSource as ImageSource
+from .sources.arrays import CIFAR as CIFAR
+from .sources.arrays import Digits as Digits
+from .sources.folder import DatasetSource as DatasetSource
+from .sources.folder import ImageFolder as ImageFolder
+from .sources.folder import ImageNet as ImageNet
+from .sources.glyphs import Glyphs as Glyphs
+from .sources.shards import Shards as Shards
+from .stream import Segment as Segment
+from .stream import Stream as Stream
+from .wrapper import SegmentWrapper as SegmentWrapper
+from .wrapper import StreamWrapper as StreamWrapper

@@ -194,11 +194,12 @@ def row(label: str, measured: dict[str, Any]) -> str:
 
 
 def exported(package: str) -> list[str]:
-    """`__all__` of a package, which is not imported."""
-    for node in ast.parse((ROOT / package / "__init__.py").read_text()).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            return sorted(ast.literal_eval(node.value), key=str.lower)
-    return []
+    """The names that a package, which is not imported, exports: `from .module import Name as Name`."""
+    body = ast.parse((ROOT / package / "__init__.py").read_text()).body
+    names = [
+        alias.asname for node in body if isinstance(node, ast.ImportFrom) for alias in node.names
+    ]
+    return sorted(filter(None, names), key=str.lower)
 
 
 def add(files: Files, config: Any, page: str, names: list[str], described: set[str]) -> None:

@@ -1,74 +1,37 @@
 """How a model adapts: one LightningModule, one file, per method."""
 
-from .adacontrast import AdaContrast
-from .backbones import load_backbone, normalised
-from .base import TTAMethod
-from .batclip import BATCLIP
-from .bn import BNAdapt
-from .bnema import BNEMA
-from .cmf import CMF
-from .cotta import CoTTA
-from .cpl import CPL
-from .deyo import DeYO
-from .eata import EATA
-from .eta import ETA
-from .foa import FOA
-from .gtta import GTTA
-from .lame import LAME
-from .memo import MEMO
-from .note import NOTE
-from .petta import PeTTA
-from .rdumb import RDumb
-from .rem import REM
-from .rmt import RMT
-from .roid import ROID
-from .rotta import RoTTA
-from .rpl import RPL
-from .santa import SANTA
-from .sar import SAR
-from .slr import SLR
-from .sotta import SoTTA
-from .source import Source
-from .tda import TDA
-from .tent import Tent
-from .tpt import TPT
-from .ttaug import TTAug
-from .vte import VTE
-
-__all__ = [
-    "BATCLIP",
-    "BNEMA",
-    "CMF",
-    "CPL",
-    "EATA",
-    "ETA",
-    "FOA",
-    "GTTA",
-    "LAME",
-    "MEMO",
-    "NOTE",
-    "REM",
-    "RMT",
-    "ROID",
-    "RPL",
-    "SANTA",
-    "SAR",
-    "SLR",
-    "TDA",
-    "TPT",
-    "VTE",
-    "AdaContrast",
-    "BNAdapt",
-    "CoTTA",
-    "DeYO",
-    "PeTTA",
-    "RDumb",
-    "RoTTA",
-    "SoTTA",
-    "Source",
-    "TTAMethod",
-    "TTAug",
-    "Tent",
-    "load_backbone",
-    "normalised",
-]
+from .adacontrast import AdaContrast as AdaContrast
+from .backbones import load_backbone as load_backbone
+from .backbones import normalised as normalised
+from .base import TTAMethod as TTAMethod
+from .batclip import BATCLIP as BATCLIP
+from .bn import BNAdapt as BNAdapt
+from .bnema import BNEMA as BNEMA
+from .cmf import CMF as CMF
+from .cotta import CoTTA as CoTTA
+from .cpl import CPL as CPL
+from .deyo import DeYO as DeYO
+from .eata import EATA as EATA
+from .eta import ETA as ETA
+from .foa import FOA as FOA
+from .gtta import GTTA as GTTA
+from .lame import LAME as LAME
+from .memo import MEMO as MEMO
+from .note import NOTE as NOTE
+from .petta import PeTTA as PeTTA
+from .rdumb import RDumb as RDumb
+from .rem import REM as REM
+from .rmt import RMT as RMT
+from .roid import ROID as ROID
+from .rotta import RoTTA as RoTTA
+from .rpl import RPL as RPL
+from .santa import SANTA as SANTA
+from .sar import SAR as SAR
+from .slr import SLR as SLR
+from .sotta import SoTTA as SoTTA
+from .source import Source as Source
+from .tda import TDA as TDA
+from .tent import Tent as Tent
+from .tpt import TPT as TPT
+from .ttaug import TTAug as TTAug
+from .vte import VTE as VTE

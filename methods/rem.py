@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from itertools import combinations
 from typing import Any
 
 import torch
@@ -75,20 +76,16 @@ class REM(TTAMethod):
 
 def agreement_loss(logits: tuple[Tensor, ...]) -> Tensor:
     """The sum over pairs of the mean cross-entropy of later logits [B,C] with earlier ones as targets."""
-    pairs = [(later, logits[i].detach()) for i in range(len(logits)) for later in logits[i + 1 :]]
-    return torch.stack([soft_cross_entropy(*pair).mean() for pair in pairs]).sum()
+    pairs = combinations(logits, 2)
+    losses = [soft_cross_entropy(later, earlier.detach()).mean() for earlier, later in pairs]
+    return torch.stack(losses).sum()
 
 
 def ranking_loss(logits: tuple[Tensor, ...], margin: float) -> Tensor:
-    """The ranking loss: how far entropies of logits [B,C] exceed those of more masked images minus
-    the margin, a scalar sum of means over pairs.
+    """How far entropies of logits [B,C] exceed those of more masked images minus the margin, a scalar sum
+    of means over pairs.
     """
-    entropies = [softmax_entropy(rows) for rows in logits]
     slack = margin * math.log(1000)  # a constant in the official code
-    return torch.stack(
-        [
-            (entropies[i] - later.detach() + slack).relu().mean()
-            for i in range(len(entropies))
-            for later in entropies[i + 1 :]
-        ]
-    ).sum()
+    pairs = combinations(map(softmax_entropy, logits), 2)
+    losses = [(earlier - later.detach() + slack).relu().mean() for earlier, later in pairs]
+    return torch.stack(losses).sum()

@@ -105,9 +105,9 @@ Nobody.
 """,
 }
 EXPORTS = {
-    "methods": "from .halved import Halved",
-    "callbacks": "from .cautious import Cautious",
-    "datamodules": "from .backwards import Backwards",
+    "methods": "from .halved import Halved as Halved",
+    "callbacks": "from .cautious import Cautious as Cautious",
+    "datamodules": "from .backwards import Backwards as Backwards",
 }
 USE = """
 from holdfast import methods
@@ -134,8 +134,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / name).write_text(text.lstrip())
     for part, line in EXPORTS.items():
         file = folder / part / "__init__.py"
-        added = f'{line}\n\n__all__ = [\n    "{line.split()[-1]}",'
-        file.write_text(file.read_text().replace("\n__all__ = [", added, 1))
+        file.write_text(f"{file.read_text()}{line}\n")
     linked_package(folder / "package", folder)
     return folder
 

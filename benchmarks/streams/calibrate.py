@@ -80,7 +80,7 @@ def main(argv: list[str]) -> int:
     out, shards, official = options["out"], options.pop("merge"), options.pop("official")
     if shards or official:
         found = merged(shards) if shards else Calibration.load_official(official)
-        with locked(out, wait=False):
+        with locked(out):
             found.save(out)
         pairs, missing = len(found.names) * (len(found.names) - 1), found.unfinished()
         lacks = f"; unfinished: {missing[0][0]} and {missing[0][1]}, ..." if missing else ""
@@ -144,7 +144,7 @@ def calibrate(
     }
     provenance |= {"whole": True} if whole else {} if target is None else {"near": target}
     meter, out = AccuracyMeter(net, opened, names, images, table), Path(out)
-    with locked(out, wait=False):
+    with locked(out):
         calibration = begun(out, names, provenance)
         for _ in measured(meter, calibration.accuracy, share, target, whole):
             calibration.save(out)

@@ -62,7 +62,7 @@ def complete(path: Path, size: int) -> bool:
 def make(stream: CCC, folder: Path, size: int, number: int) -> bool:
     """Write a shard if it is missing or damaged; returns whether it was written."""
     path = folder / shard_name(number)
-    with written(path), locked(path, wait=False):
+    with written(path), locked(path):
         if complete(path, size):
             return False
         write_shard(path, samples(stream, number * size, (number + 1) * size))

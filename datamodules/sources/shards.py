@@ -1,8 +1,6 @@
-"""CCC as tar shards in the official layout, read at any position from a folder or a server."""
+"""CCC as tar shards in the official layout, read at any position."""
 
 import copy
-import re
-import time
 from itertools import count as naturals
 from pathlib import Path
 from typing import Any
@@ -11,46 +9,28 @@ import torch
 from torch import Tensor
 
 from ... import HoldfastError, in_range
-from ...files import locked, whole_file, written
 from . import ImageSource
-from .tar import SHARD, SHARDS, Sample, Shard, decode, shard_name, shard_size
-
-CACHE = Path("~/.cache/holdfast/ccc")
-TRANSIENT = (408, 425, 429, 500, 502, 503, 504)  # another attempt may succeed
-ATTEMPTS = 8  # of a download
-TIMEOUT = 30.0  # seconds without a byte
-PAUSE = 1.0  # seconds before the second attempt; doubled for each further one
-KEPT = 3  # downloaded shards of a run that stay on disk
+from .tar import SHARD, Sample, Shard, decode, shard_name, shard_size
 
 
 class Shards(ImageSource):
     """The finished images of CCC, from shards in the official layout: ROOT/RUN/serial_00000.tar, ...
 
     Args:
-        root: a folder, or the address of one on a server, from which shards are downloaded as they are
-            needed. There is no default: CCC's own server no longer exists.
+        root: their folder. There is no default: CCC's own server no longer exists.
         shard_images: smallest number of images in a shard, 25,000 in the official ones.
-        cache: folder of the downloaded shards, with one sub-folder for each server; three of each run
-            stay there.
     """
 
     classes, size = 1000, 224
 
-    def __init__(
-        self,
-        root: str = "",
-        shard_images: int = SHARD,
-        cache: str | Path = CACHE,
-    ) -> None:
-        if not root:
+    def __init__(self, root: str = "", shard_images: int = SHARD) -> None:
+        if not root or "://" in root:
             raise HoldfastError(
-                "Shards needs root, the folder or address of the shards. Generate them with "
-                "`holdfast generate`, since CCC's authors no longer host theirs."
+                f"root={root!r}: pass Shards the folder of the shards. Generate them with `holdfast "
+                "generate`, since CCC's authors no longer host theirs, or download them first."
             )
         in_range(1, shard_images=shard_images)
         self.root, self.shard_images = root.rstrip("/"), shard_images
-        self.cache = Path(cache).expanduser()
-        self.remote = self.root.startswith(("http://", "https://"))
         self.run, self.step, self.count = "", 0, 0
         self._opened: dict[int, Shard] = {}
 
@@ -68,7 +48,7 @@ class Shards(ImageSource):
         found = copy.copy(self)
         found.run, found.step = run, shard_size(speed, self.shard_images)
         needed = None if images is None else -(-images // found.step)
-        number = found.number_of_shards(needed)
+        number = next(n for n in naturals() if n == needed or not found.path(n).is_file())
         found.count = number * found.step
         if not number:
             raise HoldfastError(
@@ -82,19 +62,9 @@ class Shards(ImageSource):
             )
         return found
 
-    def number_of_shards(self, most: int | None) -> int:
-        """The number of consecutive shards from the first; a server is first asked for the last one."""
-        if self.remote and most is not None and self.has(most - 1):
-            return most
-        return next(n for n in naturals() if n == most or not self.has(n))
-
-    def place(self, number: int) -> str:
-        """The path or address of a shard."""
-        return f"{self.root}/{self.run}/{shard_name(number)}"
-
-    def has(self, number: int) -> bool:
-        """Whether there is such a shard."""
-        return fetch(self.place(number)) if self.remote else Path(self.place(number)).is_file()
+    def path(self, number: int) -> Path:
+        """The path of a shard."""
+        return Path(self.root, self.run, shard_name(number))
 
     # ---- reading ----------------------------------------------------------------------------------
 
@@ -115,8 +85,7 @@ class Shards(ImageSource):
         number, place = divmod(position, self.step)
         if number not in self._opened:
             self._opened = {n: s for n, s in self._opened.items() if n == number - 1}
-            path = self.downloaded(number) if self.remote else Path(self.place(number))
-            self._opened[number] = Shard(path, self.step)
+            self._opened[number] = Shard(self.path(number), self.step)
         sample = self._opened[number][place]
         if not -1 <= sample.label < self.classes:
             raise HoldfastError(
@@ -125,52 +94,5 @@ class Shards(ImageSource):
             )
         return sample
 
-    def downloaded(self, number: int) -> Path:
-        """A shard in the cache, from which older shards are removed.
-
-        Raises HoldfastError if the server does not have it.
-        """
-        server = re.sub(r"\W+", "-", self.root.partition("://")[2])
-        path = self.cache / server / self.run / shard_name(number)
-        with locked(path), written(path):
-            if not (path.exists() or fetch(self.place(number), path)):
-                raise HoldfastError(f"{self.place(number)} does not exist. Generate it again.")
-        for old in sorted(path.parent.glob(SHARDS))[:-KEPT]:
-            if old < path:
-                old.unlink(missing_ok=True)
-        return path
-
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_opened": {}}  # a map of memory cannot be sent to a worker
-
-
-def fetch(url: str, path: Path | None = None) -> bool:
-    """Whether the server has a file, which is downloaded if a path is given, whole or not at all.
-
-    Raises HoldfastError if the server refuses it, or after eight attempts (three without a path: of a
-    stream that does not start yet).
-    """
-    import requests  # loaded when something is downloaded
-
-    # Not every server answers HEAD.
-    options: dict[str, Any] = {"headers": {"Range": "bytes=0-0"}} if path is None else {}
-    attempts = ATTEMPTS if path else 3
-    for attempt in range(attempts):
-        time.sleep(PAUSE * 2 ** (attempt - 1) if attempt else 0)
-        try:
-            with requests.get(url, stream=True, timeout=TIMEOUT, **options) as answer:
-                if answer.status_code in (404, 410):
-                    return False
-                if answer.status_code not in TRANSIENT and not answer.ok:
-                    why = f"{answer.status_code} {answer.reason}"
-                    raise HoldfastError(f"{url} is refused ({why}). Check the address.")
-                answer.raise_for_status()
-                if path is not None:
-                    with whole_file(path) as partial, partial.open("wb") as file:
-                        file.writelines(answer.iter_content(2**20))
-                return True
-        except requests.RequestException as error:
-            problem = error
-    raise HoldfastError(
-        f"{url} could not be read in {attempts} attempts ({problem}). Try again later."
-    )

@@ -17,7 +17,6 @@ from ...files import reason, whole_file
 from ..corruptions import ALIASES, SHORT
 
 SHARD = 25_000  # smallest number of images; a shard ends with the segment that reaches it
-SHARDS = "serial_*.tar"  # the pattern of `shard_name`
 
 
 class Sample(NamedTuple):

@@ -203,4 +203,4 @@ def test_methods_are_listed_as_they_are_exported(capsys: pytest.CaptureFixture) 
     assert "  methods  " in capsys.readouterr().out
     assert main(["methods"]) == 0
     names = [line.split()[0] for line in capsys.readouterr().out.split("\n\n")[0].splitlines()]
-    assert set(names) == {name for name in methods.__all__ if name[0].isupper()} - {"TTAMethod"}
+    assert set(names) == {name for name in vars(methods) if name[0].isupper()} - {"TTAMethod"}

@@ -30,10 +30,8 @@ def predicts_otherwise(kind: type) -> bool:
 # The first of them normalises by running statistics. Without a vision transformer or a text tower.
 METHODS = ["Source"] + [
     name
-    for name in methods.__all__
-    if inspect.isclass(kind := getattr(methods, name))
-    and predicts_otherwise(kind)
-    and name not in ("FOA", "BATCLIP", "TPT")
+    for name, kind in vars(methods).items()
+    if inspect.isclass(kind) and predicts_otherwise(kind) and name not in ("FOA", "BATCLIP", "TPT")
 ]
 
 
@@ -160,8 +158,8 @@ def test_every_callback_has_a_row() -> None:
     bases = {"Alarming", "DriftReset", "PeriodicObserver", "Reset", "Restore"}
     known = {
         name
-        for name in cb.__all__
-        if inspect.isclass(kind := getattr(cb, name))
+        for name, kind in vars(cb).items()
+        if inspect.isclass(kind)
         and issubclass(kind, (cb.Observer, cb.Recovery))
         and not inspect.isabstract(kind)
     }

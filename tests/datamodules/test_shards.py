@@ -1,11 +1,7 @@
-"""Shards in the official layout: generated, read from disk and from a bad server."""
+"""Shards in the official layout: generated, and read."""
 
-import http.server
 import io
-import itertools
 import signal
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +15,6 @@ from processes import started, until
 from holdfast import HoldfastError
 from holdfast.benchmarks.cli import main
 from holdfast.datamodules import CCC, Digits, Shards
-from holdfast.datamodules.sources import shards
 from holdfast.datamodules.sources.tar import (
     Sample,
     Shard,
@@ -67,11 +62,10 @@ def generated(calibration: Path, **kwargs: object) -> CCC:
     return CCC(Digits(), TARGET, SPEED, calibration=calibration, corruptions=NAMES, **options)  # type: ignore[arg-type]
 
 
-def read(root: Path | str, **kwargs: object) -> CCC:
-    """The stream of the shards in a folder or on a server."""
-    source = {"cache": kwargs.pop("cache")} if "cache" in kwargs else {}
+def read(root: Path, **kwargs: object) -> CCC:
+    """The stream of the shards in a folder."""
     options = {"images": 90, "num_workers": 0, "batch_size": 16, **kwargs}
-    return CCC(Shards(str(root), shard_images=25, **source), TARGET, SPEED, **options)  # type: ignore[arg-type]
+    return CCC(Shards(str(root), shard_images=25), TARGET, SPEED, **options)  # type: ignore[arg-type]
 
 
 def test_official_sizes_and_names() -> None:
@@ -172,7 +166,14 @@ def test_refusals_before_the_start(root: Path, kwargs: dict, sentence: str) -> N
         read(root, **kwargs)
     assert "\n" not in str(error.value)
     with pytest.raises(HoldfastError, match="`holdfast generate`"):
-        Shards()
+        Shards("https://example.org/ccc")
+
+
+def test_a_shard_missing_in_the_middle_is_named(copied: Path) -> None:
+    data = read(copied.parent)
+    (copied / shard_name(1)).unlink()
+    with pytest.raises(HoldfastError, match=r"serial_00001\.tar is damaged .No such file"):
+        list(data.test_dataloader())
 
 
 # ---- damaged shards ----
@@ -221,108 +222,6 @@ def test_flipped_bits_are_refused(copied: Path, at: int) -> None:
     path.write_bytes(content)
     with pytest.raises(HoldfastError, match=r"serial_00000\.tar is damaged"):
         Shard(path)
-
-
-# ---- a server with faults ----
-
-
-class Server(http.server.ThreadingHTTPServer):
-    """Serves a folder; each request for contents meets the next of the faults, then none."""
-
-    daemon_threads = True
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.folder, self.faults = folder, iter(())
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-        self.url = f"http://127.0.0.1:{self.server_port}"
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    server: Server
-
-    def do_GET(self) -> None:
-        path = self.server.folder / self.path.strip("/")
-        if not path.is_file():
-            return self.send_error(404)
-        fault = "" if "Range" in self.headers else next(self.server.faults, "")
-        if fault.isdigit():
-            return self.send_error(int(fault))
-        content = path.read_bytes()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content[: len(content) // 2] if fault == "cut" else content)
-        self.close_connection = True
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@pytest.fixture
-def server(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setattr(shards, "PAUSE", 0.001)
-    with Server(root) as server:
-        yield server
-        server.shutdown()
-
-
-@pytest.mark.parametrize("num_workers", [0, 2])
-def test_a_bad_server_changes_no_pixel(
-    root: Path, server: Server, tmp_path: Path, num_workers: int
-) -> None:
-    expected = joined(list(read(root).test_dataloader()))
-    server.faults = iter(("500", "cut", "cut", "503", "429", "cut"))
-    data = read(server.url, cache=tmp_path, num_workers=num_workers)
-    ours = joined(list(data.test_dataloader()))
-    assert same(ours, expected)
-    assert next(server.faults, None) is None
-    assert not list(tmp_path.rglob("*.partial"))
-
-
-def test_attempts_have_an_end(server: Server, tmp_path: Path) -> None:
-    url = f"{server.url}/{RUN}/serial_00000.tar"
-    for fault, sentence in (("500", "8 attempts .*500"), ("403", "refused .403")):
-        server.faults = itertools.repeat(fault)
-        with pytest.raises(HoldfastError, match=sentence):
-            shards.fetch(url, tmp_path / "a.tar")
-    assert not list(tmp_path.iterdir())
-
-
-def test_the_end_of_hosted_shards_is_clear(server: Server, tmp_path: Path) -> None:
-    assert read(server.url, cache=tmp_path, images=None).images == 90
-    with pytest.raises(HoldfastError, match=r"3 shards .* 90 images"):
-        read(server.url, cache=tmp_path, images=7_500_000)
-    with pytest.raises(HoldfastError, match="no shards"):
-        read(server.url, cache=tmp_path, seed=1)
-
-
-@pytest.mark.parametrize("num_workers", [0, 1])
-def test_a_shard_missing_in_the_middle_is_named(
-    copied: Path, server: Server, tmp_path: Path, num_workers: int
-) -> None:
-    (copied / shard_name(1)).unlink()
-    server.folder = copied.parent
-    data = read(server.url, cache=tmp_path / "cache", num_workers=num_workers)
-    with pytest.raises(HoldfastError, match=r"serial_00001\.tar does not exist") as error:
-        list(data.test_dataloader())
-    assert "\n" not in str(error.value)
-
-
-def test_old_shards_go(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shards, "KEPT", 1)
-    list(read(server.url, cache=tmp_path).test_dataloader())
-    assert [path.name for path in tmp_path.rglob("*.tar")] == ["serial_00002.tar"]
-
-
-def test_servers_do_not_share_a_cache(copied: Path, server: Server, tmp_path: Path) -> None:
-    (copied / shard_name(1)).replace(copied / shard_name(0))
-    with Server(copied.parent) as second:
-        for url, first in ((server.url, 0), (second.url, 30)):
-            found = read(url, cache=tmp_path, images=30).batch(torch.arange(30)).images
-            expected = read(server.folder).batch(torch.arange(first, first + 30)).images
-            assert torch.equal(found, expected)
-        second.shutdown()
 
 
 def test_from_the_command_line(root: Path, tmp_path: Path) -> None:
