@@ -15,7 +15,6 @@ from ..files import reason, whole_file
 from .corruptions import CORRUPTIONS, SHORT
 
 STEP, LEVELS = 0.25, 21  # severities 0, 0.25, ..., 5 of both corruptions
-COARSE = 5  # every fifth of these is measured where only the paths of one difficulty are needed
 WHOLE = 4  # every fourth, the whole severities, is measured where the others are interpolated
 MOST = 2**23  # bytes of CCC's published pickle, which has less than one million
 ASSETS = Path(__file__).parent / "assets"
@@ -50,10 +49,10 @@ class Calibration(NamedTuple):
             with np.load(path) as file:
                 names = tuple(str(name) for name in file["names"])
                 found = cls(names, file["accuracy"], json.loads(str(file["provenance"])))
-            n, near = len(names), found.provenance.get("near")
+            n = len(names)
             if found.accuracy.dtype.kind != "f" or found.accuracy.shape != (n, n, LEVELS, LEVELS):
                 raise ValueError(f"it is not a table of {n} x {n} x 21 x 21 numbers")
-            if not in_percent(found.accuracy) or not in_percent(np.float64(near or 0)):
+            if not in_percent(found.accuracy):
                 raise ValueError("its accuracies are not 0 to 100 percent")
             return found
         except Exception as error:  # a damaged file makes the readers raise many kinds
@@ -107,22 +106,19 @@ class Calibration(NamedTuple):
                 provenance=np.array(json.dumps(self.provenance)),
             )
 
-    def check(self, names: Iterable[str], target: float | None = None) -> None:
-        """Raise HoldfastError if a pair was not measured, or only for another target accuracy."""
+    def check(self, names: Iterable[str]) -> None:
+        """Raise HoldfastError if a pair was not measured, or not completely."""
         names = set(names)
         if missing := sorted(names - set(self.names)):
             raise HoldfastError(
                 f"The calibration lacks {', '.join(missing)}. It contains {', '.join(self.names)}."
             )
-        if self.near not in (None, target):
-            raise HoldfastError(
-                f"The calibration was measured only near paths at {self.near:g} %. Choose that "
-                "difficulty, or measure another with `holdfast calibrate --difficulty`, or all of "
-                "them without that option."
-            )
         for first, second in self.unfinished():
             if {first, second} <= names:
-                raise not_finished(first, second)
+                raise HoldfastError(
+                    f"The calibration of {first} and {second} is not finished. Run `holdfast "
+                    "calibrate` again, or merge all its shards."
+                )
 
     def check_table(self, table: str) -> None:
         """Raise HoldfastError if the accuracies were measured with another severity table."""
@@ -143,39 +139,25 @@ class Calibration(NamedTuple):
         return [backbone] * other + [f"size {measured}, not {size}"] * (measured != size)
 
     @property
-    def near(self) -> float | None:
-        """The target accuracy of the only paths that were measured; None if all entries were
-        measured."""
-        return self.provenance.get("near")
-
-    @property
     def whole(self) -> bool:
         """Whether only whole severities were measured."""
         return bool(self.provenance.get("whole"))
 
     def unfinished(self) -> list[tuple[str, str]]:
         """The ordered pairs of which a severity is not measured that has to be."""
-        step = WHOLE if self.whole else 1 if self.near is None else COARSE
+        step = WHOLE if self.whole else 1
         accuracy = self.accuracy[:, :, ::step, ::step]
         pairs = np.argwhere(np.isnan(accuracy).any((2, 3)))
         return [(self.names[a], self.names[b]) for a, b in pairs if a != b]
 
-    def matrix(self, first: str, second: str, target: float | None = None) -> np.ndarray:
+    def matrix(self, first: str, second: str) -> np.ndarray:
         """Accuracies [21,21] of one ordered pair; those not measured are interpolated.
 
-        Raises HoldfastError if the pair was not measured, or not for this target.
+        Raises HoldfastError if the pair was not measured.
         """
-        self.check((first, second), target)
-        pair = self.accuracy[self.names.index(first), self.names.index(second)]
-        if self.whole:
-            return between(pair[::WHOLE, ::WHOLE])
-        return pair.astype(np.float64) if self.near is None else interpolated(pair)
-
-    def check_path(self, first: str, second: str, path: Iterable[tuple[int, int]]) -> None:
-        """Refuse a path over entries that were not measured."""
-        pair = self.accuracy[self.names.index(first), self.names.index(second)]
-        if any(np.isnan(pair[i, j]) for i, j in path):
-            raise not_finished(first, second)
+        self.check((first, second))
+        pair = self.accuracy[self.names.index(first), self.names.index(second)].astype(np.float64)
+        return between(pair[::WHOLE, ::WHOLE]) if self.whole else pair
 
 
 class ArrayUnpickler(pickle.Unpickler):
@@ -194,28 +176,10 @@ def in_percent(accuracy: np.ndarray) -> bool:
     return not ((accuracy < 0) | (accuracy > 100)).any()
 
 
-def not_finished(first: str, second: str) -> HoldfastError:
-    """The error message for a pair that was not measured completely."""
-    return HoldfastError(
-        f"The calibration of {first} and {second} is not finished. Run `holdfast calibrate` again, "
-        "or merge all its shards."
-    )
-
-
 def between(matrix: np.ndarray) -> np.ndarray:
     """Accuracies [21,21] from those of whole severities [6,6], monotone between neighbours (PCHIP)."""
     from scipy.interpolate import RegularGridInterpolator
 
     levels = np.arange(0, LEVELS, WHOLE)
-    pchip = RegularGridInterpolator((levels, levels), matrix.astype(np.float64), method="pchip")
+    pchip = RegularGridInterpolator((levels, levels), matrix, method="pchip")
     return pchip(np.moveaxis(np.indices((LEVELS, LEVELS)), 0, -1))
-
-
-def interpolated(matrix: np.ndarray) -> np.ndarray:
-    """Fill the NaN of accuracies [21,21], which were not measured, by linear interpolation."""
-    from scipy.interpolate import griddata
-
-    matrix = matrix.astype(np.float64)
-    known = ~np.isnan(matrix)
-    filled = griddata(np.argwhere(known), matrix[known], tuple(np.indices(matrix.shape)))
-    return np.where(known, matrix, filled)

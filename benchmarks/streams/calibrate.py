@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from datetime import date
 from functools import lru_cache
-from itertools import permutations, product
+from itertools import product
 from pathlib import Path
 from typing import Literal
 
@@ -16,8 +16,8 @@ from tqdm import tqdm
 
 from ... import HoldfastError, in_range
 from ...datamodules import Calibration, ImageSource
-from ...datamodules.calibration import COARSE, LEVELS, STEP, WHOLE, interpolated
-from ...datamodules.ccc import EASY, find_path, target_of
+from ...datamodules.calibration import LEVELS, STEP, WHOLE
+from ...datamodules.ccc import EASY
 from ...datamodules.corruptions import check, corrupt
 from ...datamodules.corruptions.parameters import TABLES
 from ...datamodules.counter import mix, permuted
@@ -25,7 +25,7 @@ from ...datamodules.sources.named import Labels, open_source
 from ...files import locked
 from ...methods.backbones import load_backbone, weights_hash
 from ...methods.backbones.load import with_logits
-from ..common_options import add_source, difficulty, share
+from ..common_options import add_source, share
 
 SETTING = ("weights", "content", "images", "table")  # provenance that determines the accuracies
 PIECE = 256  # number of images corrupted together
@@ -52,11 +52,6 @@ def parser() -> argparse.ArgumentParser:
         type=share,
         default=(0, 1),
         help="measure every N-th part, starting with I (from 0)",
-    )
-    add(
-        "--difficulty",
-        type=difficulty,
-        help="measure only the entries that paths of this difficulty need: easy, medium, hard or percent",
     )
     add(
         "--whole",
@@ -100,7 +95,6 @@ def calibrate(
     size: int | None = None,
     table: str = "imagenet",
     share: tuple[int, int] = (0, 1),
-    difficulty: float | str | None = None,
     whole: bool = False,
     crop: Literal["center", "random"] = "center",
     labels: Labels = None,
@@ -114,19 +108,15 @@ def calibrate(
         images: number of images per accuracy.
         corruptions: two or more corruptions.
         share: (I, N) measures every N-th part, starting with I.
-        difficulty: measure only the entries that CCC's paths of this difficulty need.
         whole: measure whole severities only; the others are interpolated.
         crop: of the images of a folder; CCC's published accuracies are of central crops.
         labels: how a folder's sub-folders become labels, as in `source_config`.
     """
     in_range(1, images=images)
-    if whole and difficulty is not None:
-        raise HoldfastError("--whole serves every difficulty. Leave out --difficulty, or --whole.")
     if len(names := tuple(corruptions)) < 2 or len(set(names)) < len(names):
         raise HoldfastError("--corruptions needs two or more different corruptions.")
     for name in names:
         check(name, 5, table)
-    target = None if difficulty is None else target_of(difficulty)
     given = load_backbone(backbone) if isinstance(backbone, str) else deepcopy(backbone)
     net = with_logits(given).eval().to("cuda" if torch.cuda.is_available() else "cpu")
     opened = source
@@ -142,11 +132,11 @@ def calibrate(
         "table": table,
         "date": date.today().isoformat(),
     }
-    provenance |= {"whole": True} if whole else {} if target is None else {"near": target}
+    provenance |= {"whole": True} if whole else {}
     meter, out = AccuracyMeter(net, opened, names, images, table), Path(out)
     with locked(out):
         calibration = begun(out, names, provenance)
-        for _ in measured(meter, calibration.accuracy, share, target, whole):
+        for _ in measured(meter, calibration.accuracy, share, whole):
             calibration.save(out)
         if whole and not calibration.unfinished() and "held_out" not in calibration.provenance:
             calibration.provenance["held_out"] = held_out(meter, calibration)
@@ -191,7 +181,7 @@ def begun(path: Path, names: tuple[str, ...], provenance: dict) -> Calibration:
 def agree(a: dict, b: dict, keys: tuple[str, ...]) -> bool:
     """Whether two provenances agree in what is measured and in those of these entries that both have."""
     same = all(a[key] == b[key] for key in keys if key in a and key in b)
-    return same and all(a.get(key) == b.get(key) for key in ("near", "whole"))
+    return same and a.get("whole") == b.get("whole")
 
 
 def merged(paths: list[Path]) -> Calibration:
@@ -256,31 +246,18 @@ class AccuracyMeter:
 
 
 def measured(
-    meter: AccuracyMeter,
-    accuracy: np.ndarray,
-    share: tuple[int, int],
-    target: float | None,
-    whole: bool,
+    meter: AccuracyMeter, accuracy: np.ndarray, share: tuple[int, int], whole: bool
 ) -> Iterator[None]:
     """Fill this share of the accuracies [n,n,21,21]; yields whenever there are new ones to save."""
     numbers, (first, shares) = range(len(meter.names)), share
-    parts: list[tuple[int, int, list[tuple[int, int]]]]
-    if target is None:
-        levels = range(0, LEVELS, WHOLE if whole else 1)
-        rows = list(product(numbers, levels))[first::shares]
-        columns = {i: [(i, j) for j in levels] for i in levels}
-        parts = [(a, b, columns[i]) for a, i in rows for b in numbers if b != a]
-    else:
-        own: list[tuple[int, int]] = []  # of each pair: `fill_path` finds them
-        parts = [(a, b, own) for a, b in permutations(numbers, 2)][first::shares]
-    for a, b, wanted in tqdm(parts, desc="calibrate", unit=" parts", smoothing=0):
-        if target is None:
-            counts = iter([meter.fill(accuracy[a, b], a, b, wanted)])
-            if whole:
-                share_single(accuracy, a, b)
-        else:
-            counts = fill_path(meter, accuracy[a, b], a, b, target)
-        for _ in filter(None, counts):
+    levels = range(0, LEVELS, WHOLE if whole else 1)
+    rows = list(product(numbers, levels))[first::shares]
+    parts = [(a, b, i) for a, i in rows for b in numbers if b != a]
+    for a, b, i in tqdm(parts, desc="calibrate", unit=" parts", smoothing=0):
+        found = meter.fill(accuracy[a, b], a, b, [(i, j) for j in levels])
+        if whole:
+            share_single(accuracy, a, b)
+        if found:
             yield
 
 
@@ -291,17 +268,3 @@ def share_single(accuracy: np.ndarray, a: int, b: int) -> None:
         (accuracy[a, b, 0], accuracy[:, b, 0]),
     ):
         np.copyto(every, alone, where=np.isnan(every) & ~np.isnan(alone))
-
-
-def fill_path(
-    meter: AccuracyMeter, matrix: np.ndarray, a: int, b: int, target: float
-) -> Iterator[int]:
-    """Fill the entries of one pair that its path at `target` percent needs; yields their number.
-
-    Starts by interpolating a coarse grid, then measures the entries on the path. This may move the path, so
-    it repeats until the path contains only measured entries.
-    """
-    coarse = range(0, LEVELS, COARSE)
-    yield meter.fill(matrix, a, b, [(i, j) for i in coarse for j in coarse])
-    while count := meter.fill(matrix, a, b, find_path(interpolated(matrix), target)):
-        yield count

@@ -28,7 +28,7 @@ def walk(
 ) -> tuple[list[tuple[int, int]], list[float]]:
     """The severity steps from the first corruption to the second, with the accuracy in percent at each."""
     first, second = pair
-    matrix = calibration.matrix(first, second, target)
+    matrix = calibration.matrix(first, second)
     path = find_path(matrix, target)
     return path, [float(matrix[i, j]) for i, j in path]
 
@@ -38,7 +38,7 @@ def draw_walks(
 ) -> None:
     """Draw the source accuracy over both severities, with the walk for each target (figure 2.2b)."""
     first, second = pair
-    matrix = calibration.matrix(first, second, calibration.near)
+    matrix = calibration.matrix(first, second)
     end = (len(matrix) - 1) * STEP
     half = STEP / 2
     image = ax.imshow(

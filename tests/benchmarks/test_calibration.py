@@ -1,4 +1,4 @@
-"""`holdfast calibrate`: CCC's published file, shards, paths of one difficulty, refusals."""
+"""`holdfast calibrate`: CCC's published file, shards, whole severities, refusals."""
 
 import os
 import pickle
@@ -11,11 +11,10 @@ from PIL import Image
 
 from holdfast import HoldfastError
 from holdfast.benchmarks.cli import main
-from holdfast.benchmarks.streams.calibrate import AccuracyMeter, calibrate, fill_path
+from holdfast.benchmarks.streams.calibrate import calibrate
 from holdfast.benchmarks.streams.ccc_paths import lengths
 from holdfast.datamodules import CCC, Calibration, Digits
-from holdfast.datamodules.calibration import interpolated
-from holdfast.datamodules.ccc import EASY, find_path
+from holdfast.datamodules.ccc import EASY
 from holdfast.datamodules.corruptions import CORRUPTIONS, SHORT
 from holdfast.files import locked
 from holdfast.methods.backbones import load_backbone
@@ -128,39 +127,8 @@ def test_another_writer_or_setting_is_refused(
     assert "another --out" in capsys.readouterr().err
 
 
-class Known(AccuracyMeter):
-    """In place of measuring: the accuracies of an embedded calibration."""
-
-    def __init__(self, accuracy: np.ndarray) -> None:
-        self.known = accuracy
-
-    def fill(self, matrix: np.ndarray, a: int, b: int, wanted: list[tuple[int, int]]) -> int:
-        missing = [(i, j) for i, j in wanted if np.isnan(matrix[i, j])]
-        for i, j in missing:
-            matrix[i, j] = self.known[a, b, i, j]
-        return len(missing)
-
-
-@pytest.mark.parametrize("target", [40.0, 20.0])
-def test_paths_of_one_difficulty_need_few_entries(target: float) -> None:
-    """They are as near to the target as paths through the whole matrix."""
-    whole, off = Calibration.load("glyphs"), []
-    near = Calibration(whole.names, np.full_like(whole.accuracy, np.nan), {"near": target})
-    for b in range(1, 6):
-        matrix = near.accuracy[0, b]
-        measured = sum(fill_path(Known(whole.accuracy), matrix, 0, b, target))
-        assert 25 <= measured == (~np.isnan(matrix)).sum() < 441 / 3
-        path = find_path(interpolated(matrix), target)
-        near.check_path(whole.names[0], whole.names[b], path)
-        best = find_path(whole.accuracy[0, b].astype(float), target)
-        steps = [np.mean([whole.accuracy[0, b][at] for at in walk]) for walk in (path, best)]
-        off.append([abs(mean - target) for mean in steps])
-    assert np.mean([a for a, _ in off]) < np.mean([b for _, b in off]) + 0.5
-
-
 def test_whole_severities_serve_every_difficulty(tmp_path: Path) -> None:
     out = tmp_path / "whole.npz"
-    assert main([*CALIBRATE.split(), "--out", str(out), "--whole", "--difficulty", "30"]) == 2
     assert main([*CALIBRATE.split(), "--out", str(out), "--whole"]) == 0
     whole = Calibration.load(out)
     a, b = whole.names[:2]
@@ -176,27 +144,3 @@ def test_whole_severities_serve_every_difficulty(tmp_path: Path) -> None:
     for target in (30, 45):
         stream = CCC(Digits(), difficulty=target, calibration=out, corruptions=[a, b])
         assert len(stream.path(a, b)) > 1
-
-
-def test_a_calibration_near_one_difficulty_serves_only_that(
-    tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
-    words = [*CALIBRATE.split(), "--out", str(tmp_path / "near.npz"), "--difficulty", "30"]
-    assert main(words) == 0
-    near = Calibration.load(tmp_path / "near.npz")
-    assert 50 < int((~np.isnan(near.accuracy)).sum()) < 441
-    assert main(words) == 0  # goes on, and finds nothing to do
-    again = Calibration.load(tmp_path / "near.npz")
-    assert np.array_equal(again.accuracy, near.accuracy, equal_nan=True)
-    setting = {"calibration": tmp_path / "near.npz", "corruptions": ["contrast", "brightness"]}
-    stream = CCC(Digits(), difficulty=30, **setting)
-    assert len(stream.path("contrast", "brightness")) > 1
-    with pytest.raises(HoldfastError, match=r"only near paths at 30 %.*difficulty"):
-        CCC(Digits(), difficulty=20, **setting)
-    assert main([*CALIBRATE.split(), "--out", str(tmp_path / "near.npz")]) == 2
-    assert "--out" in capsys.readouterr().err
-    i, j = stream.path("contrast", "brightness")[0]
-    near.accuracy[near.names.index("contrast"), near.names.index("brightness"), i, j] = np.nan
-    near.save(tmp_path / "near.npz")
-    with pytest.raises(HoldfastError, match="contrast and brightness is not finished"):
-        CCC(Digits(), difficulty=30, **setting)
