@@ -131,7 +131,10 @@ class AdaContrast(TeacherMethod):
         return bank["probs"][rows].mean(1).argmax(1)
 
     def contrast(self, query: Tensor, keys: Tensor, labels: Tensor, classes: int) -> Tensor:
-        """The instance contrast of unit features [B,D] with keys [B,D]; the keys enter the queue."""
+        """The instance contrast of unit features [B,D] with keys [B,D]; the keys enter the queue.
+
+        The cross-entropy of each feature's own key among the queue's with other labels (Eq. 3 and 4).
+        """
         queue = self.state["queue"]
         if queue is None:
             queue = self.state["queue"] = {**self.first_queue(keys, classes), "at": 0}
@@ -142,7 +145,10 @@ class AdaContrast(TeacherMethod):
         # As in the official code, keys that have just been replaced are compared under their
         # successors' labels.
         same = labels[:, None] == queue["labels"]
-        return instance_loss(query, keys, before, same, self.temperature)
+        own = (query * keys).sum(1, keepdim=True)
+        others = (query @ before.T).masked_fill(same, -torch.inf)
+        logits = torch.cat([own, others], 1) / self.temperature
+        return cross_entropy(logits, torch.zeros_like(labels))
 
     def first_queue(self, keys: Tensor, classes: int) -> dict[str, Tensor]:
         """Random unit keys [N,D] like these, with random labels [N]."""
@@ -170,17 +176,3 @@ class AdaContrast(TeacherMethod):
         for name, values in new.items():
             bank[name][rows] = values[-size:]
         bank["at"] = (bank["at"] + count) % size
-
-
-def instance_loss(
-    query: Tensor, keys: Tensor, queue: Tensor, same: Tensor, temperature: float
-) -> Tensor:
-    """Cross-entropy of each query's own key among the queue's keys, with cosine / temperature as logits.
-
-    All are unit vectors: queries [B,D], keys [B,D], queue [N,D]. Those of the `same` label [B,N] are left
-    out (AdaContrast, Eq. 3 and 4).
-    """
-    own = (query * keys).sum(1, keepdim=True)
-    others = (query @ queue.T).masked_fill(same, -torch.inf)
-    logits = torch.cat([own, others], 1) / temperature
-    return cross_entropy(logits, torch.zeros_like(logits[:, 0], dtype=torch.long))

@@ -153,7 +153,9 @@ class TTAMethod(Resettable):
             parameter.requires_grad_(True)
         params = [p for p in self.parameters() if p.requires_grad]
         self.optimizer = made(optimizer, params) if params else None
-        self._remember_source()
+        self._take_stock()
+        self._source = [tensor.detach().clone() for tensor in self._current]
+        self.state = self.first_state()
         self._gives_way = recovery is None or recovery is True
         own = self.own_recovery() if self._gives_way else None
         self.recovery = recovery if isinstance(recovery, Recovery) else own

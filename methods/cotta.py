@@ -76,7 +76,7 @@ class CoTTA(TeacherMethod):
 
     @torch.no_grad()
     def predict_by(self, network: nn.Module, images: Tensor) -> Tensor:
-        if self.source_confidence(images) >= self.threshold:
+        if self.source_logits(images).softmax(1).amax(1).mean() >= self.threshold:
             return self.logits(network, images)
         generator = self.generator("views")
         count = max(1, PIXELS_AT_ONCE // images[:, 0].numel())
@@ -94,7 +94,3 @@ class CoTTA(TeacherMethod):
                 return torch.stack([self.logits(network, view) for view in views])
             return torch.vmap(lambda view: self.logits(network, view))(views)
         return self.logits(network, views.flatten(0, 1)).unflatten(0, views.shape[:2])
-
-    def source_confidence(self, images: Tensor) -> Tensor:
-        """Mean over images [B,3,H,W] of the source model's largest probability, a scalar in [1/C,1]."""
-        return self.source_logits(images).softmax(1).amax(1).mean()

@@ -233,7 +233,7 @@ def join_batches(parts: Iterator[Any], device: torch.device) -> Iterator[Any]:
     """Whole batches, on `device`, from the parts that the ranks' loaders yield; those may differ in size.
 
     A batch is a NamedTuple of tensors with a row for each image. If the loader of one rank raises an error,
-    all ranks do, so that none waits for the others.
+    all ranks raise the first one, so that none waits for the others.
     """
     while True:
         part, refusal = None, None
@@ -244,7 +244,9 @@ def join_batches(parts: Iterator[Any], device: torch.device) -> Iterator[Any]:
         own = REFUSED if refusal else END if part is None else len(part[0])
         sizes = gathered(torch.tensor([own], device=device), [1] * dist.get_world_size()).tolist()
         if REFUSED in sizes:
-            raise HoldfastError(first_refusal(refusal, len(sizes)))
+            sentences: list[str | None] = [None] * len(sizes)
+            dist.all_gather_object(sentences, refusal)
+            raise HoldfastError(next(sentence for sentence in sentences if sentence))
         if part is None and set(sizes) == {END}:
             return
         if part is None or END in sizes:
@@ -252,10 +254,3 @@ def join_batches(parts: Iterator[Any], device: torch.device) -> Iterator[Any]:
                 "The ranks' streams differ in length. Pass all nodes the same data and options."
             )
         yield type(part)(*(gathered(rows.to(device), sizes) for rows in part))
-
-
-def first_refusal(own: str | None, ranks: int) -> str:
-    """The error message of the first rank that has one."""
-    sentences: list[str | None] = [None] * ranks
-    dist.all_gather_object(sentences, own)
-    return next(sentence for sentence in sentences if sentence)

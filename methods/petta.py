@@ -119,10 +119,8 @@ class PeTTA(RoTTA):
         if self.symmetric:
             loss = consistency(plain, logits, target)
         held = soft_cross_entropy(logits, anchor).mean()
-        apart, drift = (
-            distance(self.parameters_with_source(), self.regularizer),
-            self.state["drift"],
-        )
+        apart = distance(self.parameters_with_source(), self.regularizer)
+        drift = self.state["drift"]
         self.descend(loss.mean() + drift * self.pull * apart + self.anchor_weight * held)
         self.follow((1 - drift) * self.teacher_rate)
 

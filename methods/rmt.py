@@ -12,13 +12,12 @@ from torch.nn.functional import cross_entropy
 from .. import in_range
 from .functional import consistency, symmetric_cross_entropy
 from .optimizers import OptimizerFactory, fast_nesterov
-from .parts.contrast import ClassMeans, contrast_with_prototypes, projector
+from .parts.contrast import ContrastMethod, class_sums
 from .parts.teacher import TeacherMethod
-from .parts.views import random_view
 from .source_data import kept, labelled, replayed
 
 
-class RMT(TeacherMethod):
+class RMT(ContrastMethod, TeacherMethod):
     """Symmetric cross-entropy with a mean teacher, contrast, and source replay (Döbler et al. 2023).
 
     All parameters learn. Student and teacher first warm up on source images; each image is then pulled
@@ -72,10 +71,6 @@ class RMT(TeacherMethod):
         self.source_images, self.source_data = source_images, source_data
         super().__init__(backbone, optimizer, **kwargs)
 
-    def prepare(self) -> None:
-        super().prepare()
-        self.projector = projector(self.backbone, self.projection)
-
     def fresh_state(self) -> dict[str, Any]:
         return {"replayed": 0}
 
@@ -83,13 +78,15 @@ class RMT(TeacherMethod):
         """Prototypes [C,D], the images [N,3,H,W] to replay, and the weights after the warm-up."""
         source, steps, step, drawn = deepcopy(self.backbone), 0, 0, 0
         parts: list[tuple[Tensor, Tensor]] = []
-        means = ClassMeans()
+        sums: Any = 0.0
+        counts: Any = 0.0
         for images, labels in batches:
             steps = steps or self.warm_up // len(images)
             with torch.no_grad():
                 found, logits = self.features(source, images)
             labels = labelled(labels, logits)
-            means.add(found, labels, logits.shape[1])
+            more = class_sums(found, labels, logits.shape[1])
+            sums, counts = sums + more[0], counts + more[1]
             if sum(len(p) for p, _ in parts) < self.replay:
                 parts.append((images, labels))
             if step < steps:
@@ -105,7 +102,7 @@ class RMT(TeacherMethod):
         assert self.optimizer is not None
         return {
             **kept(*pairs),
-            **means.prototypes(),
+            **self.prototypes(sums, counts),
             "drawn": drawn,
             "weights": [tensor.detach().clone() for tensor in self.restorable_tensors()],
             "optimizer": deepcopy(self.optimizer.state_dict()),
@@ -137,11 +134,7 @@ class RMT(TeacherMethod):
         found_again, again = self.features(self.backbone, self.view(images))
         target = self.taught(images)
         loss = self.target_weight * consistency(logits, again, target).mean()
-        contrast = contrast_with_prototypes(
-            self.projector, self.learnt, found, found_again, self.temperature
-        )
-        self.trace["loss_contrastive"] = contrast.detach()
-        loss = loss + self.contrast_weight * contrast
+        loss = loss + self.contrast_weight * self.contrast(found, found_again)
         if self.source_weight:
             on_source = self.loss_on_source(images)
             self.trace["loss_source"] = on_source.detach()
@@ -156,7 +149,3 @@ class RMT(TeacherMethod):
         shown, labels = replayed(self.learnt, first, images)
         self.state["replayed"] += len(images)
         return cross_entropy(self(shown), labels)
-
-    def view(self, images: Tensor) -> Tensor:
-        """The view of the images [B,3,H,W] with which they must agree."""
-        return random_view(images, self.generator("view"))

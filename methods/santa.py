@@ -8,15 +8,13 @@ from lightning.pytorch import LightningDataModule
 from torch import Tensor, nn
 
 from .. import in_range
-from .base import TTAMethod
 from .functional import soft_cross_entropy
 from .optimizers import OptimizerFactory, fast_nesterov
-from .parts.contrast import ClassMeans, contrast_with_prototypes, projector
-from .parts.views import random_view
+from .parts.contrast import ContrastMethod, class_sums
 from .source_data import labelled
 
 
-class SANTA(TTAMethod):
+class SANTA(ContrastMethod):
     """Stays near the source model, and pulls images towards source prototypes (Chakrabarty et al. 2023).
 
     Predictions on the images and on a view of them are aligned with the source model's, which sees the same
@@ -54,31 +52,22 @@ class SANTA(TTAMethod):
         self.source_images, self.source_data = source_images, source_data
         super().__init__(backbone, optimizer, **kwargs)
 
-    def prepare(self) -> None:
-        super().prepare()
-        self.projector = projector(self.backbone, self.projection)
-
     def learn_source(self, batches: Iterator[tuple[Tensor, Tensor]]) -> dict[str, Any]:
         """The mean features [C,D] of each class."""
-        means = ClassMeans()
+        sums: Any = 0.0
+        counts: Any = 0.0
         for images, labels in batches:
             with torch.no_grad():
                 found, logits = self.features(self.backbone, images)
-            means.add(found, labelled(labels, logits), logits.shape[1])
-        return means.prototypes()
+            more = class_sums(found, labelled(labels, logits), logits.shape[1])
+            sums, counts = sums + more[0], counts + more[1]
+        return self.prototypes(sums, counts)
 
     def update(self, images: Tensor) -> Tensor:
         found, logits = self.features(self.backbone, images)
         found_again, again = self.features(self.backbone, self.view(images))
         anchor = self.source_logits(images)
         apart = 0.5 * soft_cross_entropy(anchor, logits) + 0.5 * soft_cross_entropy(anchor, again)
-        contrast = contrast_with_prototypes(
-            self.projector, self.learnt, found, found_again, self.temperature
-        )
-        self.trace["loss_contrastive"] = contrast.detach()
+        contrast = self.contrast(found, found_again)
         self.descend(self.target_weight * apart.mean() + self.contrast_weight * contrast)
         return logits
-
-    def view(self, images: Tensor) -> Tensor:
-        """The view of the images [B,3,H,W] with which they are contrasted."""
-        return random_view(images, self.generator("view"))

@@ -135,12 +135,6 @@ class Resettable(LightningModule):
         self._before = Snapshot(self._current, self.optimizer)
         self._expected = next((p.dtype for p in self.backbone.parameters()), None)
 
-    def _remember_source(self) -> None:
-        """Store the current values as the source's, and begin with fresh state."""
-        self._take_stock()
-        self._source = [tensor.detach().clone() for tensor in self._current]
-        self.state = self.first_state()
-
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Resettable":
         # Moving to a device or to float64 includes tensors that are neither parameters nor buffers.
         super()._apply(fn, recurse)

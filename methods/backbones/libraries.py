@@ -44,7 +44,7 @@ def torchvision_load(model: str, file: Path | None) -> Pretrained:
         raise HoldfastError(f"torchvision/{model} does not exist ({reason(error)}).") from error
     check_weights("torchvision", model, enum.__members__, file)
     weights: Any = enum[tag] if tag else None
-    facts = {"library": "torchvision", "weights": str(weights), "file": str(file or "")}
+    facts = {"weights": str(weights)}
     if file is None:
         facts["url"] = weights.url
         place = Path(torch.hub.get_dir(), "checkpoints", weights.url.rpartition("/")[2])
@@ -79,7 +79,7 @@ def timm_load(model: str, file: Path | None) -> Pretrained:
     hosted: Any = timm.get_pretrained_cfg(model)
     if hosted is not None and not hosted.num_classes:
         raise HoldfastError(f"timm/{model} has no classifier. Choose weights that include one.")
-    facts: dict[str, Any] = {"library": "timm", "weights": tag, "file": str(file or "")}
+    facts: dict[str, Any] = {"weights": tag}
     if file is not None:
         net = with_weights(partial(timm.create_model, model), file)
     else:
@@ -114,16 +114,14 @@ def robustbench_load(model: str, file: Path | None) -> Pretrained:
             f"The weights of robustbench/{model} cannot be downloaded ({reason(error)}). Copy its folder "
             "`models` from another machine to the current folder."
         ) from error
-    facts = {"library": "robustbench", "weights": name, "file": str(file or "")}
-    return Pretrained(net, (0.0,) * 3, (1.0,) * 3, facts)
+    return Pretrained(net, (0.0,) * 3, (1.0,) * 3, {"weights": name})
 
 
 def open_clip_load(model: str, file: Path | None) -> Pretrained:
     """open_clip's zero-shot classifier of ImageNet's classes, which normalises its inputs itself."""
     net = zero_shot(model, file=file)
-    facts: dict[str, Any] = {"library": "open_clip", "weights": model, "file": str(file or "")}
-    facts |= {"mean": net.normalise.mean.flatten().tolist()}
-    return Pretrained(net, (), (), facts | {"std": net.normalise.std.flatten().tolist()})
+    own = {key: getattr(net.normalise, key).flatten().tolist() for key in ("mean", "std")}
+    return Pretrained(net, (), (), {"weights": model, **own})
 
 
 def lite0() -> Pretrained:

@@ -54,6 +54,7 @@ def load_backbone(name: str) -> nn.Module:
         net, means, stds, facts = own_network(model, file)
     elif slash and library in LIBRARIES:
         net, means, stds, facts = LIBRARIES[library](architecture, file)
+        facts |= {"library": library, "file": str(file or "")}
     elif whole == "lite0":
         net, means, stds, facts = lite0()
     else:

@@ -1,4 +1,4 @@
-"""Features of classes: their prototypes, a projector of features, and losses that contrast them."""
+"""Features of classes: their sums, a projector of features, and the methods that contrast them."""
 
 import torch
 from torch import Tensor, nn
@@ -6,7 +6,9 @@ from torch.nn.functional import normalize, one_hot
 from torch.nn.utils import skip_init
 
 from ...callbacks.features import classifier
+from ..base import TTAMethod
 from ..functional import full_precision, seeded
+from .views import random_view
 
 
 def projector(network: nn.Module, size: int) -> nn.Sequential:
@@ -48,45 +50,45 @@ def contrastive_loss(views: Tensor, temperature: float) -> Tensor:
     return -torch.where(same, similarity - others, 0).sum() / same.sum()
 
 
-def contrast_with_prototypes(
-    projector: nn.Module,
-    source: dict[str, Tensor],
-    found: Tensor,
-    again: Tensor,
-    temperature: float,
-) -> Tensor:
-    """The contrastive loss of features [B,D], those of a view, and the prototypes nearest to the first.
-
-    source: `prototypes` [C,D] of the source's classes, and their `counts` [C] of images.
-    """
-    prototypes = source["prototypes"]
-    closest = nearest(found.detach(), prototypes, source["counts"] > 0)
-    views = torch.stack([prototypes[closest], found, again])
-    return contrastive_loss(normalize(full_precision(projector(views)), dim=2), temperature)
-
-
-class ClassMeans:
-    """The mean features [C,D] of each class, and how many rows it has [C], from one batch after another."""
-
-    def __init__(self) -> None:
-        self.sums: Tensor | float = 0.0
-        self.counts: Tensor | float = 0.0
-
-    def add(self, features: Tensor, labels: Tensor, classes: int) -> None:
-        """Take in features [N,D] and labels [N]."""
-        member = one_hot(labels, classes).to(features)
-        self.sums, self.counts = self.sums + member.T @ features, self.counts + member.sum(0)
-
-    def prototypes(self) -> dict[str, Tensor]:
-        """`prototypes` [C,D], 0 for classes without rows, and `counts` [C]."""
-        assert isinstance(self.sums, Tensor)
-        assert isinstance(self.counts, Tensor)
-        prototypes = self.sums / self.counts.clamp_min(1)[:, None]
-        return {"prototypes": prototypes, "counts": self.counts}
+def class_sums(features: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
+    """The sum of the features [N,D] of each class [C,D], and how many of these rows it has [C]."""
+    member = one_hot(labels, classes).to(features)
+    return member.T @ features, member.sum(0)
 
 
 def class_means(features: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
-    """Mean features [C,D] of each class, and how many of the rows [N,D] it has [C]; 0 where none."""
-    member = one_hot(labels, classes).to(features)
-    counts = member.sum(0)
-    return member.T @ features / counts.clamp_min(1)[:, None], counts
+    """Mean features [C,D] of each class, 0 where none, and how many of the rows [N,D] it has [C]."""
+    sums, counts = class_sums(features, labels, classes)
+    return sums / counts.clamp_min(1)[:, None], counts
+
+
+class ContrastMethod(TTAMethod):
+    """A method that pulls features towards those of a view and the nearest prototype of the source.
+
+    `learnt` has `prototypes` [C,D] of the source's classes, 0 for those without images, and the `counts`
+    [C] of these. A projector of `projection` features comes before the contrast.
+    """
+
+    projection: int
+    temperature: float
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.projector = projector(self.backbone, self.projection)
+
+    def view(self, images: Tensor) -> Tensor:
+        """The view of the images [B,3,H,W] with which they are contrasted."""
+        return random_view(images, self.generator("view"))
+
+    def contrast(self, found: Tensor, again: Tensor) -> Tensor:
+        """The contrastive loss, a scalar, of features [B,D], those of the view, and the nearest prototypes."""
+        prototypes, known = self.learnt["prototypes"], self.learnt["counts"] > 0
+        closest = nearest(found.detach(), prototypes, known)
+        views = full_precision(self.projector(torch.stack([prototypes[closest], found, again])))
+        loss = contrastive_loss(normalize(views, dim=2), self.temperature)
+        self.trace["loss_contrastive"] = loss.detach()
+        return loss
+
+    def prototypes(self, sums: Tensor, counts: Tensor) -> dict[str, Tensor]:
+        """What `learnt` has of them, from sums of features [C,D] and the numbers of these [C]."""
+        return {"prototypes": sums / counts.clamp_min(1)[:, None], "counts": counts}

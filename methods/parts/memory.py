@@ -1,7 +1,6 @@
 """Memories of images from the stream, and the methods that learn from one."""
 
 from collections import Counter
-from collections.abc import Iterator
 from random import Random
 from typing import Any
 
@@ -76,23 +75,9 @@ def largest(count: Counter[int]) -> list[int]:
     return sorted(label for label in count if count[label] == most)
 
 
-def updates_within(seen: int, size: int, every: int | None) -> Iterator[tuple[slice, bool]]:
-    """The parts of a batch, after `seen` images, that end where an update is due, or with the batch.
-
-    every: images between two updates; None: one follows each batch.
-    """
-    if every is None:
-        yield slice(size), True
-        return
-    start = 0
-    while start < size:
-        stop = min(size, start + every - (seen + start) % every)
-        yield slice(start, stop), (seen + stop) % every == 0
-        start = stop
-
-
 class MemoryMethod(TTAMethod):
-    """A method that predicts first, and learns from a memory of images after every `every` images."""
+    """A method that predicts first, and learns from a memory of images after every `every` images, or after
+    each batch if that is None."""
 
     memory: Any
     every: int | None
@@ -102,17 +87,20 @@ class MemoryMethod(TTAMethod):
 
     def remember(self, images: Tensor, labels: Tensor, values: Tensor) -> None:
         """Offer images [B,3,H,W] with labels [B] and values [B] to the memory; learn from it where due."""
-        memory, state = self.memory, self.state
+        memory, state, size, start = self.memory, self.state, len(images), 0
         self.draw()
         labels, values = on_host(labels, values)
         self.collecting = True
-        for part, update_due in updates_within(state["seen"], len(images), self.every):
+        while start < size:
+            left = size if self.every is None else self.every - state["seen"] % self.every
+            part = slice(start, min(size, start + left))
             memory.add(state["memory"], images[part], labels[part], values[part])
-            state["seen"] += len(images[part])
-            if update_due:
+            state["seen"] += part.stop - start
+            if part.stop - start == left:
                 self.collecting = False
                 for _ in self.passes() if state["memory"]["items"] else ():
                     self.learn(*memory.read(state["memory"]))
+            start = part.stop
 
     def draw(self) -> None:
         """Seed the rule's random numbers for this batch."""

@@ -79,6 +79,9 @@ def require_running_statistics(module: nn.Module) -> None:
 class InPlaceOf(_BatchNorm):
     """Batch normalisation that replaces a layer and keeps its dropout and activation (timm)."""
 
+    running_mean: Tensor
+    running_var: Tensor
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.drop: nn.Module | None = None
@@ -107,8 +110,6 @@ class MovingBatchNorm(InPlaceOf):
     def normalised(self, input: Tensor) -> Tensor:
         if not self.training:
             return super().normalised(input)
-        assert self.running_mean is not None
-        assert self.running_var is not None
         mean, var = blend(input, self.running_mean, self.running_var, self.momentum or 0.0)
         self.running_mean.copy_(mean.detach())
         self.running_var.copy_(var.detach())
@@ -127,8 +128,6 @@ class BlendedBatchNorm(InPlaceOf):
     stored = False  # mix with what a running average stores: unbiased variance, no gradient
 
     def normalised(self, input: Tensor) -> Tensor:
-        assert self.running_mean is not None
-        assert self.running_var is not None
         alpha = self.alpha
         if alpha is None:
             alpha = batch_size(input) / (batch_size(input) + self.prior)
@@ -154,14 +153,9 @@ class InstanceAwareBatchNorm(InPlaceOf):
     k: float = 4.0
 
     def normalised(self, input: Tensor) -> Tensor:
-        assert self.running_mean is not None
-        assert self.running_var is not None
         mean, var = self.running_mean, self.running_var
-        x = (
-            full_precision(input).flatten(2)
-            if input.dim() > 2
-            else full_precision(input)[..., None]
-        )
+        x = full_precision(input)
+        x = x.flatten(2) if x.dim() > 2 else x[..., None]
         length = x.shape[2]
         if self.training:
             mean, var = moments(input)
