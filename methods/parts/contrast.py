@@ -81,7 +81,7 @@ class ContrastMethod(TTAMethod):
         return random_view(images, self.generator("view"))
 
     def contrast(self, found: Tensor, again: Tensor) -> Tensor:
-        """The contrastive loss, a scalar, of features [B,D], those of the view, and the nearest prototypes."""
+        """The contrastive loss, a scalar, of features [B,D], the view's, and the nearest prototypes."""
         prototypes, known = self.learnt["prototypes"], self.learnt["counts"] > 0
         closest = nearest(found.detach(), prototypes, known)
         views = full_precision(self.projector(torch.stack([prototypes[closest], found, again])))
