@@ -115,7 +115,7 @@ def drawn_indices(source: LabelledImages, count: int) -> Tensor:
 def source_images(
     source: LabelledImages, index: Tensor, device: torch.device, dtype: Any
 ) -> tuple[Tensor, Tensor]:
-    """Images [B,3,H,W] in [0,1] of a source and their labels [B], without those it cannot read."""
+    """Images [B,3,H,W] in [0,1] of a source and their labels [B], without those of unknown label."""
     images, labels = source.load(index, index)
     images, labels = images[labels >= 0].to(device), labels[labels >= 0].to(device)
     return (images.float() / 255).to(dtype), labels

@@ -99,6 +99,5 @@ class LabelledImages(ABC):
     def load(self, index: Tensor, seed: Tensor) -> tuple[Tensor, Tensor]:
         """index, seed: int64 [B] -> images uint8 [B,3,size,size], labels int64 [B] or [B,K] (see Batch).
 
-        A label of -1 means unknown. `UNREAD` of datamodules/sources/__init__.py marks an image that
-        could not be read and is left out.
+        A label of -1 means unknown.
         """

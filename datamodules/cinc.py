@@ -9,7 +9,7 @@ from .. import HoldfastError
 from ..imagenet import CORRUPTIONS, EXTRA, FAMILIES
 from .concatenation import Concatenation, Part
 from .sources import ImageSource
-from .sources.folder import Broken, ImageNet
+from .sources.folder import ImageNet
 
 # CoTTA's ten orders (Wang et al. 2022), positions in CORRUPTIONS
 COTTA = (
@@ -40,7 +40,6 @@ class CINC(Concatenation):
             are the ten published orders.
         severity: 1 to 5.
         each: images of every corruption; default: all.
-        broken: what happens at an undecodable file in `folder`: "refuse" or "skip".
         **kwargs: see `Concatenation`.
     """
 
@@ -58,7 +57,6 @@ class CINC(Concatenation):
         each: int | None = None,
         seed: int = 43,
         quality: int | None = 85,
-        broken: Broken = "refuse",
         **kwargs: Any,
     ) -> None:
         name = type(self).__name__
@@ -73,9 +71,7 @@ class CINC(Concatenation):
             )
         parts = []
         for corruption in self.orders[number]:
-            images = source or ImageNet(
-                self.find_folder(str(folder), corruption, severity), broken=broken
-            )
+            images = source or ImageNet(self.find_folder(str(folder), corruption, severity))
             parts.append(Part(((corruption, severity),), images, each or len(images)))
         super().__init__(parts, precorrupted=source is None, seed=seed, quality=quality, **kwargs)
 

@@ -57,25 +57,19 @@ class Batches(IterableDataset):
 
 
 class StreamLoader:
-    """Finishes batches in the main process, and counts the images that could not be read.
+    """Finishes batches in the main process, by `finish`.
 
     It is no DataLoader, which a Trainer that predicts would make anew with a sampler, but iterates one.
     The loader corrupts on the device, rather than a hook of the Trainer, so that EATA's look-ahead and
     loops without a Trainer get corrupted batches too.
-
-    `finish` gets each batch in the main process, `count_unread` the number of images that it lacks.
     """
 
     join: Callable[[Iterator[Batch]], Iterator[Batch]] = staticmethod(iter)
 
     def __init__(
-        self,
-        batches: Batches,
-        num_workers: int,
-        finish: Callable[[Batch], Batch],
-        count_unread: Callable[[int], None],
+        self, batches: Batches, num_workers: int, finish: Callable[[Batch], Batch]
     ) -> None:
-        self.dataset, self.finish, self.count_unread = batches, finish, count_unread
+        self.dataset, self.finish = batches, finish
         if batches.images is not None and batches.images - batches.start <= batches.size:
             num_workers = 0  # a single batch is not there earlier if another process makes it
         self.loader: DataLoader = DataLoader(
@@ -89,7 +83,7 @@ class StreamLoader:
         )
 
     def __len__(self) -> int:
-        """The number of batches, some of which may contain no readable image.
+        """The number of batches.
 
         An endless stream raises TypeError; so does one that is at its end, since a Trainer would skip a
         run without batches, even a resumed one that only has to write its results.
@@ -114,10 +108,7 @@ class StreamLoader:
                 worker._popen.terminate = worker._popen.kill
         parts = map(self.finish, raise_refusals(batches))
         del batches
-        for number, batch in enumerate(self.join(parts)):
-            self.count_unread(len(self.dataset.positions(number)) - len(batch.labels))
-            if len(batch.labels):
-                yield batch
+        yield from self.join(parts)
 
 
 @atexit.register

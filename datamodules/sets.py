@@ -13,7 +13,7 @@ from ..files import reason
 from ..imagenet import synsets
 from .calibration import ASSETS
 from .concatenation import Concatenation, Part
-from .sources.folder import Broken, Crop, ImageFolder, class_folders
+from .sources.folder import Crop, ImageFolder, class_folders
 
 DEPTH = 4  # folders between the root and the class folders, at most
 EXAMPLES = {"synsets": "n01440764", "numbers": "0", "mapping": "CLASS", "outside": "CLASS"}
@@ -55,7 +55,6 @@ class ImageSet(Concatenation):
         parts: paths of sets, relative to the folder, or patterns such as "*/fog/5" (in quotes on the
             command line too); default: all sets.
         mapping: in_to_in9.json, which the BG Challenge needs.
-        broken: what happens at an undecodable file: "refuse" or "skip".
         **kwargs: see `Concatenation`; AETTA drops incomplete batches (drop_last).
     """
 
@@ -68,7 +67,6 @@ class ImageSet(Concatenation):
         mapping: str | None = None,
         size: int = 224,
         crop: Crop = "center",
-        broken: Broken = "refuse",
         **kwargs: Any,
     ) -> None:
         one_of(*FAMILIES, name=name)
@@ -85,7 +83,7 @@ class ImageSet(Concatenation):
         found = []
         for place in places:
             there = {c: classes[c] for c in class_folders(root / place) if c in classes}
-            source = ImageFolder(root / place, size, crop, broken, there)
+            source = ImageFolder(root / place, size, crop, there)
             source.classes, source.border = len(classes), FAMILIES[name].border
             found.append(Part((name_and_severity(name, place),), source, len(source)))
         super().__init__(found, precorrupted=True, table="imagenet", quality=None, **kwargs)

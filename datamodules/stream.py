@@ -17,7 +17,7 @@ from .corruptions import corrupt, jpeg
 from .corruptions.parameters import check_table
 from .counter import mix, permuted
 from .loader import Batches, StreamLoader
-from .sources import UNREAD, ImageSource
+from .sources import ImageSource
 
 MANY = 1_000_000  # images; a longer run is announced by a warning
 Corruptions = tuple[tuple[str, float], ...]
@@ -85,9 +85,7 @@ class Stream(LightningDataModule, ABC):
         self.table, self.quality = table, quality
         self.batch_size, self.num_workers = batch_size, num_workers
         self.on_device, self.start = on_device, start
-        self.skipped = 0  # images that could not be read
-        # The position reached, and start plus the images used up to it.
-        self._passed = self._used = start
+        self._passed = start  # the position reached
         self._segments: list[Segment] = []
         self._rest: Iterator[tuple[Corruptions, int]] | None = None
 
@@ -163,7 +161,7 @@ class Stream(LightningDataModule, ABC):
     # ---- batches ----------------------------------------------------------------------------------
 
     def batch(self, index: Tensor) -> Batch:
-        """The samples at positions `index` [B], without those that the source could not read."""
+        """The samples at positions `index` [B]."""
         return self.corrupted(self.clean(index))
 
     def clean(self, index: Tensor) -> Batch:
@@ -178,14 +176,12 @@ class Stream(LightningDataModule, ABC):
             for source, rows, source_index in self.located(index, numbers)
         ]
         images, labels = (put_together((rows, part[k]) for rows, part in loaded) for k in (0, 1))
-        rows = labels.view(len(index), -1)
-        kept = rows[:, 0] != UNREAD
-        if (strange := rows[kept] < -1).any():
+        if (strange := labels < -1).any():
             raise HoldfastError(
-                f"{self.source!r} has the label {int(rows[kept][strange][0])}. Use class numbers "
-                "from 0 on, and -1 where the class is not known."
+                f"{self.source!r} has the label {int(labels[strange][0])}. Use class numbers from 0 "
+                "on, and -1 where the class is not known."
             )
-        return Batch(images[kept], labels[kept], index[kept], numbers[kept])
+        return Batch(images, labels, index, numbers)
 
     def located(
         self, index: Tensor, numbers: Tensor
@@ -229,10 +225,9 @@ class Stream(LightningDataModule, ABC):
 
     def test_dataloader(self) -> StreamLoader:  # type: ignore[override]
         """Batches from `start` on."""
-        self.skipped = self._passed - self._used
         make = self.clean if self.on_device else self.batch
         batches = Batches(make, self.start, self.images, self.batch_size)
-        return StreamLoader(batches, self.num_workers, self.finished, self.count_unread)
+        return StreamLoader(batches, self.num_workers, self.finished)
 
     predict_dataloader = test_dataloader
 
@@ -243,27 +238,15 @@ class Stream(LightningDataModule, ABC):
         device = self.trainer.strategy.root_device if self.trainer else torch.device("cpu")
         return self.corrupted(batch._replace(images=batch.images.to(device)))
 
-    def count_unread(self, number: int) -> None:
-        """Add to the number of images that could not be read."""
-        self.skipped += number
-
     def passed(self, batch: Batch) -> None:
         """Note that a run has used this batch; a resumed run starts after it."""
-        batches = (int(batch.index[-1]) - self.start) // self.batch_size + 1
-        end = self.start + batches * self.batch_size
-        self._passed = end if self.images is None else min(end, self.images)
-        self._used += len(batch.labels)
+        self._passed = int(batch.index[-1]) + 1
 
     def state_dict(self) -> dict[str, Any]:
-        return {"position": self._passed, "used": self._used}
+        return {"position": self._passed}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.start = self._passed = state_dict["position"]
-        self._used = state_dict["used"]
-
-    def teardown(self, stage: str) -> None:
-        if self.skipped:
-            rank_zero_warn(f"{self.skipped} images could not be read and were skipped.")
 
 
 def groups(numbers: Tensor) -> Iterator[tuple[int, Tensor]]:

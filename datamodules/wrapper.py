@@ -121,11 +121,7 @@ class StreamWrapper(Stream):
         return self.stream.labels(self.positions(index))
 
     def clean(self, index: Tensor) -> Batch:
-        positions = self.positions(index)
-        batch = self.stream.clean(positions)
-        if len(batch.index) < len(index):  # the others could not be read
-            read = set(batch.index.tolist())
-            index = index[[position in read for position in positions.tolist()]]
+        batch = self.stream.clean(self.positions(index))
         return batch._replace(index=index, segment=self.segments_at(index))
 
     def corrupted(self, batch: Batch) -> Batch:

@@ -19,7 +19,7 @@ from .cell import Cell
 
 # Settings of paths, loading and display, which do not affect results.
 INDIFFERENT = {
-    *("root", "folder", "calibration", "num_workers", "seed", "on_device", "at_once", "broken"),
+    *("root", "folder", "calibration", "num_workers", "seed", "on_device", "at_once"),
     *("accelerator", "devices", "logger", "default_root_dir", "out", "progress", "resume"),
     *("save_every", "seed_everything", "enable_progress_bar", "threads"),
     "precorrupted",  # implied by the class of the stream

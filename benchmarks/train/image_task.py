@@ -15,7 +15,6 @@ from torchvision.transforms import v2
 from ... import HoldfastError
 from ...datamodules import ImageSource, Stream
 from ...datamodules.counter import mix, permuted
-from ...datamodules.sources import UNREAD
 from ...methods.backbones import normalised
 from ...methods.backbones.load import find_network
 from ..results.predictions import VALIDATION
@@ -54,7 +53,7 @@ class ImageTask(Task):
 
 @lru_cache(maxsize=1)
 def image_sets(config: str, seed: int) -> tuple[dict[str, Examples], int]:
-    """All sets of a seed, without unreadable images, and the number of classes."""
+    """All sets of a seed, and the number of classes."""
     data = json.loads(config)
     train, classes = split(data["train"], seed)
     validation, _ = split(data["validation"], seed)
@@ -79,8 +78,7 @@ def split(config: dict[str, Any], seed: int) -> tuple[Examples, int]:
     index = permuted(torch.arange(first, first + count), size, 5, seed)
     pieces = [source.load(part, mix(seed, part)) for part in index.split(PIECE)]
     images, labels = (torch.cat(parts) for parts in zip(*pieces, strict=True))
-    readable = labels != UNREAD
-    return Examples(images[readable], labels[readable], index[readable]), source.classes
+    return Examples(images, labels, index), source.classes
 
 
 def shifted(config: dict[str, Any], seed: int) -> Examples:

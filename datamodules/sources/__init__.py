@@ -6,7 +6,6 @@ from torch import Tensor
 from ... import one_of
 from ...batch import LabelledImages
 
-UNREAD = -(2**63)  # in place of a label; no data set has it
 SPLITS = ("train", "calibration", "stream")
 
 

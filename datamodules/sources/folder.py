@@ -3,7 +3,6 @@
 import hashlib
 import math
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -19,10 +18,9 @@ from ... import HoldfastError, in_range, one_of
 from ...files import reason
 from ...imagenet import synsets
 from ..counter import uniforms
-from . import UNREAD, ImageSource
+from . import ImageSource
 
 Crop = Literal["random", "center"] | None
-Broken = Literal["refuse", "skip"]
 
 FORMATS = ("JPEG", "PNG", "BMP", "WEBP", "PPM", "TIFF", "GIF")  # Pillow gives EPS to Ghostscript
 ATTEMPTS = 10  # to find a random crop that fits, as in torchvision
@@ -45,8 +43,8 @@ class DatasetSource(ImageSource):
         crop: Crop = "random",
         classes: int | None = None,
     ) -> None:
-        if crop not in ("random", "center", None):
-            raise HoldfastError(f"Unknown crop {crop!r}. Choose 'random', 'center' or None.")
+        if crop is not None:
+            one_of("random", "center", crop=crop)
         if classes is None and not hasattr(dataset, "classes"):
             raise HoldfastError("The data set has no attribute `classes`. Pass classes=COUNT.")
         in_range(1, size=size)
@@ -136,8 +134,6 @@ def random_box(width: int, height: int, numbers: Sequence[float]) -> tuple[int, 
 class ImageFolder(DatasetSource):
     """The sorted images under root/CLASS/; labels are positions of the sorted class folders.
 
-    broken: "refuse" stops at a file that cannot be decoded, "skip" leaves it out, and the stream
-        counts it.
     labels: labels of the class folders, instead of their positions; -1 if unknown, a list if several
         are correct, all of one length, padded with -1. Other folders are left out.
         "unknown": all images under root, in folders or not, without labels.
@@ -150,11 +146,9 @@ class ImageFolder(DatasetSource):
         root: str | Path,
         size: int = 224,
         crop: Crop = "random",
-        broken: Broken = "refuse",
         labels: Mapping[str, int | list[int]] | Literal["unknown"] | None = None,
     ) -> None:
-        one_of("refuse", "skip", broken=broken)
-        self.root, self.broken = Path(root), broken
+        self.root = Path(root)
         labelled: dict[str, int | list[int]]
         if labels == "unknown":
             labelled = {"": -1}
@@ -183,14 +177,9 @@ class ImageFolder(DatasetSource):
             with Image.open(path, formats=FORMATS) as image:
                 return ImageOps.crop(as_pil(image), self.border), label.tolist()
         except Exception as error:  # Pillow raises many types of errors for damaged files
-            problem = (
-                f"{path} cannot be read as an image ({error}): replace or remove it; a test can also "
-                "leave such files out (broken='skip')."
-            )
-            if self.broken == "refuse":
-                raise HoldfastError(problem) from error
-        warnings.warn(f"left out: {problem}", stacklevel=1)
-        return Image.new("RGB", (self.size, self.size)), torch.full_like(label, UNREAD).tolist()
+            raise HoldfastError(
+                f"{path} cannot be read as an image ({error}): replace or remove it."
+            ) from error
 
     def labels_of(self, index: Tensor) -> Tensor:
         return self.labels[index]
@@ -214,13 +203,7 @@ class ImageNet(ImageFolder):
     folders named by synset.
     """
 
-    def __init__(
-        self,
-        root: str | Path,
-        size: int = 224,
-        crop: Crop = "center",
-        broken: Broken = "refuse",
-    ) -> None:
+    def __init__(self, root: str | Path, size: int = 224, crop: Crop = "center") -> None:
         found = class_folders(Path(root))
         if not has_synsets(root):
             raise HoldfastError(
@@ -229,7 +212,7 @@ class ImageNet(ImageFolder):
             )
         if strangers := [name for name in found if name not in synsets()]:
             raise HoldfastError(f"{Path(root, strangers[0])} is not an ImageNet class. Remove it.")
-        super().__init__(root, size, crop, broken, {name: synsets()[name] for name in found})
+        super().__init__(root, size, crop, {name: synsets()[name] for name in found})
         self.classes = len(synsets())
 
 

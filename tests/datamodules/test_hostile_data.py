@@ -68,7 +68,7 @@ def test_suites(
     assert "\n" not in str(error.value)
 
 
-def test_labels_below_minus_one_are_not_taken_for_unreadable(tmp_path: Path) -> None:
+def test_labels_below_minus_one_are_refused(tmp_path: Path) -> None:
     pictures = [(Image.new("RGB", (8, 8)), label) for label in (0, -1, -2)]
     stream = Clean(DatasetSource(pictures[:2], 8, classes=1), batch_size=2, num_workers=0)
     assert sorted(next(iter(stream.test_dataloader())).labels.tolist()) == [-1, 0]

@@ -151,7 +151,7 @@ def test_items_may_be_tensors_and_arrays():
         (lambda path: ImageFolder(path / "absent"), "CLASS/NAME"),
         (lambda path: ImageFolder(path), "CLASS/NAME"),
         (lambda path: DatasetSource(pictures()), "classes=COUNT"),
-        (lambda path: DatasetSource(pictures(), crop="middle", classes=4), "'center'"),
+        (lambda path: DatasetSource(pictures(), crop="middle", classes=4), "random or center"),
         (lambda path: DatasetSource(pictures(), 32, None, 4).load(ZERO, ZERO), "70x50"),
         (
             lambda path: DatasetSource([(-torch.ones(3, 9, 9), 0)], 9, None, 1).load(ZERO, ZERO),

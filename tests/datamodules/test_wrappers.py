@@ -251,17 +251,6 @@ def test_every_source_knows_its_labels(tmp_path: Path) -> None:
         assert torch.equal(source.labels_of(index), source.load(index, index)[1])
 
 
-def test_images_that_cannot_be_read_are_left_out(tmp_path: Path) -> None:
-    broken = photographs(tmp_path) / "dog" / "0.png"
-    broken.write_bytes(b"no image")
-    source = ImageFolder(tmp_path, size=8, crop="center", broken="skip")
-    data = MixedDomains(Corrupted(source, ["fog", "contrast"], each=3))
-    with pytest.warns(UserWarning, match="left out"):
-        batch = data.batch(torch.arange(6))
-    assert len(batch.labels) == 4
-    assert batch.labels.tolist() == data.labels(batch.index).tolist()
-
-
 PRESETS = [name for name in presets("streams") if name.startswith("cin-c-")]
 
 
