@@ -87,7 +87,10 @@ class ASR(Reset):
             )
         self.notice(method)
         super().before_step(method)
-        self.watch_gradients(method)
+        self.stop_listening()
+        self.seen = None
+        if method.optimizer is not None:
+            self.handle = method.optimizer.register_step_pre_hook(lambda *_: self.penalise(method))
 
     def notice(self, method: Adapting) -> None:
         """Return to the initial state if something else has reset the method."""
@@ -108,13 +111,6 @@ class ASR(Reset):
         if self.anchor:
             method.state["anchor"] = mixed
         self.begin()
-
-    def watch_gradients(self, method: Adapting) -> None:
-        """Register hooks that read and change the gradients of the next step."""
-        self.stop_listening()
-        self.seen = None
-        if method.optimizer is not None:
-            self.handle = method.optimizer.register_step_pre_hook(lambda *_: self.penalise(method))
 
     def stop_listening(self) -> None:
         """Remove the hook."""

@@ -51,14 +51,6 @@ class Estimating(Protocol):
     latest: float | None
 
 
-class Raising(Protocol):
-    """What resets need of an alarm: whether it is raised, and how to clear it."""
-
-    alarm: bool
-
-    def restart(self) -> None: ...
-
-
 def adapts(method: object) -> bool:
     """Whether it is a method that adapts; `isinstance` would be too slow for every batch."""
     return hasattr(method, "recover")

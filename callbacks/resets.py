@@ -10,9 +10,9 @@ from torch import Tensor
 
 from .. import HoldfastError, in_range
 from ..alarms import Drop
-from .alarm import Alarm, only
+from .alarm import Alarm, Alarming, only
 from .observer import name_of
-from .protocols import Adapting, Estimating, Raising
+from .protocols import Adapting, Estimating
 from .recovery import Recovery, is_finite
 
 
@@ -143,7 +143,7 @@ class AlarmReset(Reset):
         keep_memory: see `Reset`.
     """
 
-    def __init__(self, alarm: str | Raising = "Alarm", keep_memory: bool = False) -> None:
+    def __init__(self, alarm: str | Alarming = "Alarm", keep_memory: bool = False) -> None:
         self.heard = None if isinstance(alarm, str) else alarm
         self.alarm = alarm if isinstance(alarm, str) else name_of(alarm)
         self.keep_memory = keep_memory

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .. import HoldfastError, in_range
+from .. import HoldfastError, in_range, one_of
 from ..batch import LabelledImages
 from ..files import read_json, write_json
 from .alarm import Alarming
@@ -21,11 +21,6 @@ from .protocols import Adapting
 
 Array = np.ndarray
 FEWEST = 20  # images in each half of a reference
-OPTIONS = {
-    "proxy": ("confidence", "concentration"),
-    "rule": ("bets", "running"),
-    "unit": ("image", "batch"),
-}
 MEMORY = 0.9  # of the average class shares from which the most frequent class is taken
 
 
@@ -166,9 +161,9 @@ class RiskMonitor(Alarming):
         in_range(1e-9, 0.5, alpha=alpha)
         in_range(1, start=start, refit=refit)
         in_range(0, 1, epsilon=epsilon)
-        for name, value in {"proxy": proxy, "rule": rule, "unit": unit}.items():
-            if value not in OPTIONS[name]:
-                raise HoldfastError(f"{name}={value}: choose from {', '.join(OPTIONS[name])}.")
+        one_of("confidence", "concentration", proxy=proxy)
+        one_of("bets", "running", rule=rule)
+        one_of("image", "batch", unit=unit)
         if refit is not None and source is None:
             raise HoldfastError(f"refit={refit} needs labelled images. Pass source=IMAGES as well.")
         self.source, self.alpha = source, alpha

@@ -6,7 +6,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from torchvision.datasets.folder import IMG_EXTENSIONS
+from torchvision.datasets.folder import is_image_file as is_image
 
 from .. import HoldfastError, one_of
 from ..files import reason
@@ -92,15 +92,11 @@ class ImageSet(Concatenation):
 def find_sets(root: Path, numbers_of: ClassNumbers, depth: int = DEPTH) -> list[Path]:
     """The folders at or below the root that have class folders directly below them."""
     below = [child for child in root.iterdir() if child.is_dir()] if root.is_dir() else []
-    if any(numbers_of(child.name) and has_images(child) for child in below):
+    if any(numbers_of(c.name) and any(map(is_image, map(str, c.iterdir()))) for c in below):
         return [root]
     return [
         found for child in below if depth > 1 for found in find_sets(child, numbers_of, depth - 1)
     ]
-
-
-def has_images(folder: Path) -> bool:
-    return any(child.name.lower().endswith(IMG_EXTENSIONS) for child in folder.iterdir())
 
 
 def select_sets(name: str, root: Path, sets: list[str], parts: list[str] | None) -> list[str]:

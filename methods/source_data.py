@@ -12,6 +12,7 @@ from torch import Tensor
 from .. import HoldfastError
 from ..batch import Batch, as_batch
 from ..callbacks.functional.scores import finite_images
+from ..callbacks.observers import compact, images_of
 
 FROM_STREAM = 2000  # images, as many as CCC's EATA looks at
 
@@ -75,14 +76,10 @@ def labelled(labels: Tensor, logits: Tensor) -> Tensor:
 
 def kept(images: Tensor, labels: Tensor) -> dict[str, Any]:
     """Images [N,3,H,W] and labels [N] as state; images as uint8 if that is lossless."""
-    in_bytes = (images * 255).round().clamp(0, 255).byte()
-    exact = torch.equal(in_bytes.to(images.dtype) / 255, images)
-    return {"images": in_bytes if exact else images, "labels": labels}
+    return {"images": compact(images), "labels": labels}
 
 
 def replayed(source: dict[str, Any], first: int, like: Tensor) -> tuple[Tensor, Tensor]:
     """Stored images [B,3,H,W] and labels [B], one for each row of `like`, cyclically from `first` on."""
     rows = (torch.arange(len(like), device=like.device) + first) % len(source["labels"])
-    images = source["images"][rows]
-    images = images if images.is_floating_point() else images.to(like.dtype) / 255
-    return images, source["labels"][rows]
+    return images_of(source["images"][rows]).to(like.dtype), source["labels"][rows]

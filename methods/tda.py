@@ -9,7 +9,7 @@ from torch.nn.functional import normalize
 
 from .. import in_range
 from .functional import marginal_entropy, most_certain
-from .parts.augmix import with_views
+from .parts.augmix import augmix_views, with_views
 from .source import Source
 
 Cache = dict[str, Tensor]
@@ -34,10 +34,9 @@ class TDA(Source):
         entropy: an image enters the negative cache if its entropy is between these shares of log2 C. As
             in the code, the entropy is in nats, so that a share of 1 cannot be reached.
         mask: the classes of an image in the negative cache are those with a probability between these.
-        views: number of views of each image, including the image itself, as in the code on variants of
-            ImageNet; 1: the image alone, as on ImageNet.
+        views: number of views of each image by AugMix (`augmix_views`), including the image itself, as in
+            the code on variants of ImageNet; 1: the image alone, as on ImageNet.
         share: share of the views, the most certain ones, whose mean counts.
-        augmix: views by AugMix (`augmix_views`); False: by random crops and flips.
         **kwargs: see `TTAMethod`.
     """
 
@@ -56,7 +55,6 @@ class TDA(Source):
         mask: tuple[float, float] = (0.03, 1.0),
         views: int = 1,
         share: float = 0.1,
-        augmix: bool = True,
         **kwargs: Any,
     ) -> None:
         in_range(1, shots=shots, negative_shots=negative_shots, views=views)
@@ -64,7 +62,7 @@ class TDA(Source):
         self.shots, self.alpha, self.beta = shots, alpha, beta
         self.negative_shots, self.negative_alpha = negative_shots, negative_alpha
         self.negative_beta, self.entropy, self.mask = negative_beta, entropy, mask
-        self.views, self.share, self.augmix = views, share, augmix
+        self.views, self.share = views, share
         super().__init__(backbone, **kwargs)
 
     def fresh_state(self) -> dict[str, Any]:
@@ -74,7 +72,7 @@ class TDA(Source):
     @torch.no_grad()
     def update(self, images: Tensor) -> Tensor:
         generator, rows = self.generator("views"), []
-        several = (with_views(one, self.views, self.augmix, generator) for one in images.split(1))
+        several = (with_views(one, self.views, generator, augmix_views) for one in images.split(1))
         for shown in [images] if self.views == 1 else several:
             found, logits = self.features(self.backbone, shown)
             views = zip(found.split(self.views), logits.split(self.views), strict=True)

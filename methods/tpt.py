@@ -11,7 +11,7 @@ from .backbones.clip import Prompts, zero_shot_in
 from .base import TTAMethod
 from .functional import full_precision, marginal_entropy, most_certain
 from .optimizers import OptimizerFactory, adamw
-from .parts.augmix import with_views
+from .parts.augmix import crops, with_views
 
 
 class TPT(TTAMethod):
@@ -26,10 +26,8 @@ class TPT(TTAMethod):
         optimizer: for the vectors, with PyTorch's weight decay of 0.01, as in the code; default: AdamW
             with learning rate 5e-3.
         template: a prompt with {} for the class' name, after the words to tune.
-        views: number of views of each image, including the image itself.
+        views: number of views of each image, random crops and flips, including the image itself.
         share: share of the views, the most certain ones, that count (rho).
-        augmix: views by AugMix (`augmix_views`), as in the code on fine-grained data sets; False: random
-            crops and flips, as in the code on ImageNet and its variants.
         **kwargs: see `TTAMethod`.
     """
 
@@ -42,12 +40,11 @@ class TPT(TTAMethod):
         template: str = "a photo of a {}.",
         views: int = 64,
         share: float = 0.1,
-        augmix: bool = False,
         **kwargs: Any,
     ) -> None:
         in_range(2, views=views)
         in_range(0, 1, share=share)
-        self.template, self.views, self.share, self.augmix = template, views, share, augmix
+        self.template, self.views, self.share = template, views, share
         super().__init__(backbone, optimizer, **kwargs)
 
     def prepare(self) -> None:
@@ -61,7 +58,7 @@ class TPT(TTAMethod):
         if not self._pass:  # the first of several steps, which see the same views
             self.to_source()
             with torch.no_grad():
-                shown = with_views(images, self.views, self.augmix, self.generator("views"))
+                shown = with_views(images, self.views, self.generator("views"), crops)
                 self.found, _ = self.features(self.backbone, shown)
         logits = self.cosines()
         if not self._pass:

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from .. import in_range
 from .functional import most_certain
-from .parts.augmix import with_views
+from .parts.augmix import crops, with_views
 from .source import Source
 
 
@@ -19,10 +19,8 @@ class VTE(Source):
     the cosine of their mean feature, up to its length. No parameter is trained.
 
     Args:
-        views: number of views of each image, including the image itself.
+        views: number of views of each image, random crops and flips, including the image itself.
         share: share of the views, the most certain ones, that count.
-        augmix: views by AugMix (`augmix_views`), as in the code on data sets of other domains; False:
-            random crops and flips, as in the code on ImageNet-C and CCC.
         **kwargs: see `TTAMethod`.
     """
 
@@ -31,18 +29,17 @@ class VTE(Source):
         backbone: str | nn.Module,
         views: int = 64,
         share: float = 0.1,
-        augmix: bool = False,
         **kwargs: Any,
     ) -> None:
         in_range(2, views=views)
         in_range(0, 1, share=share)
-        self.views, self.share, self.augmix = views, share, augmix
+        self.views, self.share = views, share
         super().__init__(backbone, **kwargs)
 
     def output(self, network: nn.Module, images: Tensor) -> Tensor:
         """Means [B,C] of the logits of each image's most certain views, for images [B,3,H,W]."""
         generator, rows = self.generator("views"), []
         for image in images.split(1):
-            logits = self.logits(network, with_views(image, self.views, self.augmix, generator))
+            logits = self.logits(network, with_views(image, self.views, generator, crops))
             rows.append(logits[most_certain(logits, self.share)].mean(0))
         return torch.stack(rows)

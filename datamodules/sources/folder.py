@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from PIL import Image, ImageOps
 from torch import Tensor
-from torchvision.datasets.folder import IMG_EXTENSIONS
+from torchvision.datasets.folder import is_image_file
 from torchvision.transforms import functional as TF
 
 from ... import HoldfastError, in_range, one_of
@@ -239,4 +239,4 @@ def images_in(folder: Path) -> list[str]:
 
     below = os.walk(folder, onerror=refuse, followlinks=True)
     paths = (os.path.join(place, name) for place, _, names in below for name in names)
-    return sorted(path for path in paths if path.lower().endswith(IMG_EXTENSIONS))
+    return sorted(filter(is_image_file, paths))

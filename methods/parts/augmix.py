@@ -1,6 +1,7 @@
 """MEMO's random views of images [B,3,H,W] in [0,1]: a crop, blended with chains of mild operations."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Generator, Tensor
@@ -39,17 +40,16 @@ def augmix_views(images: Tensor, generator: Generator) -> Tensor:
     return blend * crop + (1 - blend) * torch.stack(chains).sum(0)
 
 
-def with_views(image: Tensor, count: int, augmix: bool, generator: Generator) -> Tensor:
-    """An image [1,3,H,W] and random views of it: [count,3,H,W], one of them the image itself, the first.
+def with_views(
+    image: Tensor, count: int, generator: Generator, of: Callable[..., Tensor]
+) -> Tensor:
+    """An image [1,3,H,W] and random views of it, [count,3,H,W], by `augmix_views` or `crops`."""
+    return torch.cat([image, of(image.expand(count - 1, -1, -1, -1), generator)])
 
-    augmix: views as MEMO's; False: only their crops and flips, as in TPT on ImageNet.
-    """
-    views = image.expand(count - 1, -1, -1, -1)
-    if augmix:
-        views = augmix_views(views, generator)
-    else:
-        views = cropped(views, host_draws(generator, count - 1, 5))
-    return torch.cat([image, views])
+
+def crops(images: Tensor, generator: Generator) -> Tensor:
+    """A random crop of each image, resized to its size and randomly flipped, as in TPT on ImageNet."""
+    return cropped(images, host_draws(generator, len(images), 5))
 
 
 def as_factors(values: Tensor, images: Tensor) -> Tensor:

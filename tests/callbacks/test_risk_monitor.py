@@ -118,7 +118,7 @@ def test_the_start_of_a_stream_is_a_reference_too() -> None:
 def test_no_reference_no_source_and_odd_words_are_refused() -> None:
     with pytest.raises(HoldfastError, match=r"source=.*Reference\.load"):
         RiskMonitor(source=Digits("calibration")).note(outputs(5)[0])
-    with pytest.raises(HoldfastError, match="confidence, concentration"):
+    with pytest.raises(HoldfastError, match="confidence or concentration"):
         RiskMonitor(proxy="odd")
     with pytest.raises(HoldfastError, match="source=IMAGES"):
         RiskMonitor(refit=3)
