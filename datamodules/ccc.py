@@ -70,11 +70,8 @@ def find_path(
     near as any can be), the one whose entries deviate least.
     """
     if search == "exact":
-        published = find_path(matrix, target)
-        return min(
-            (published, steady_path(matrix, target)),
-            key=lambda path: distance(matrix, target, path),
-        )
+        paths = find_path(matrix, target), steady_path(matrix, target)
+        return min(paths, key=lambda path: abs(np.mean([matrix[at] for at in path]) - target))
     size = len(matrix)
     tails: dict[tuple[int, int], tuple[float, list[tuple[int, int]]]] = {}
 
@@ -93,11 +90,6 @@ def find_path(
             higher = value + total, entry + path
             tails[i, j] = lower if cost(lower) < cost(higher) else higher
     return min((tails[i, 0] for i in range(1, size)), key=cost)[1]
-
-
-def distance(matrix: np.ndarray, target: float, path: list[tuple[int, int]]) -> float:
-    """How far the mean accuracy along a path is from the target, in points."""
-    return abs(float(np.mean([matrix[entry] for entry in path])) - target)
 
 
 def steady_path(matrix: np.ndarray, target: float) -> list[tuple[int, int]]:

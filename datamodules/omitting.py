@@ -41,8 +41,8 @@ class Omitting(SegmentWrapper):
         pool: images of the other stream.
         top: 1 omits correctly classified images; 0 omits none.
         entropy: in nats; 0 omits none.
-        images: this and the following arguments: see `Stream`; source, table and quality are the
-            other stream's.
+        images: number of images to show; None: endlessly.
+        **kwargs: see `StreamWrapper`.
 
     Raises:
         HoldfastError: if no image is left, or images are to be left out without a network.
@@ -56,11 +56,7 @@ class Omitting(SegmentWrapper):
         top: int = 0,
         entropy: float = 0,
         images: int | None = None,
-        seed: int = 43,
-        batch_size: int = 64,
-        num_workers: int = 1,
-        on_device: bool = False,
-        start: int = 0,
+        **kwargs: Any,
     ) -> None:
         in_range(1, pool=pool)
         in_range(0, top=top, entropy=entropy)
@@ -73,7 +69,7 @@ class Omitting(SegmentWrapper):
                 f"top={top} and entropy={entropy:g} need a network that scores the images. Pass "
                 "network."
             )
-        super().__init__(stream, images, seed, batch_size, num_workers, on_device, start)
+        super().__init__(stream, images, **kwargs)
         self.pool, self.top, self.entropy = pool, top, entropy
         self.network = None if network is None else network.eval()
 

@@ -7,12 +7,11 @@ from typing import Any, Literal
 import torch
 from lightning.pytorch import LightningDataModule
 from torch import Tensor, nn
-from torch.nn.functional import one_hot
 
 from .. import in_range, one_of
 from .functional import consistency, soft_cross_entropy
 from .optimizers import OptimizerFactory, adam
-from .parts.contrast import class_means
+from .parts.contrast import class_means, class_sums
 from .parts.norm import training
 from .rotta import RoTTA
 
@@ -79,13 +78,18 @@ class PeTTA(RoTTA):
         return {**super().fresh_state(), "prototypes": None, "drift": 0.0}  # at first the source's
 
     def learn_source(self, batches: Iterator[tuple[Tensor, Tensor]]) -> dict[str, Any]:
-        """Mean and variance [C,D] of the features of each class, by the source model's predictions."""
+        """Mean and unbiased variance [C,D] of each class' features, by the source model's predictions.
+
+        The variance of classes with fewer than two images is infinite.
+        """
         with torch.no_grad():
             pairs = [self.features(self.backbone, images) for images, _ in batches]
         found, logits = (torch.cat(parts) for parts in zip(*pairs, strict=True))
         labels = logits.argmax(1)
         means, counts = class_means(found, labels, logits.shape[1])
-        return {"mean": means, "var": class_variances(found, labels, means, counts)}
+        squares, _ = class_sums((found - means[labels]) ** 2, labels, len(means))
+        variances = squares / (counts - 1).clamp_min(1)[:, None]
+        return {"mean": means, "var": variances.masked_fill(counts[:, None] < 2, torch.inf)}
 
     def update(self, images: Tensor) -> Tensor:
         with torch.no_grad():
@@ -141,10 +145,3 @@ def distance(pairs: Iterable[tuple[Tensor, Tensor]], kind: Regularizer) -> Tenso
         return torch.stack([((now - source) ** 2).sum() for now, source in pairs]).mean()
     flat = [(now.flatten(), source.flatten()) for now, source in pairs]
     return -torch.stack([torch.cosine_similarity(*pair, dim=0) for pair in flat]).mean()
-
-
-def class_variances(features: Tensor, labels: Tensor, means: Tensor, counts: Tensor) -> Tensor:
-    """Unbiased variances [C,D] about `means` [C,D]; infinite for classes of fewer than two rows."""
-    member = one_hot(labels, len(means)).to(features)
-    variances = (member.T @ (features - means[labels]) ** 2) / (counts - 1).clamp_min(1)[:, None]
-    return variances.masked_fill(counts[:, None] < 2, torch.inf)

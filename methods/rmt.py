@@ -136,16 +136,12 @@ class RMT(ContrastMethod, TeacherMethod):
         loss = self.target_weight * consistency(logits, again, target).mean()
         loss = loss + self.contrast_weight * self.contrast(found, found_again)
         if self.source_weight:
-            on_source = self.loss_on_source(images)
+            first = self.learnt["drawn"] + self.state["replayed"]
+            shown, labels = replayed(self.learnt, first, images)
+            self.state["replayed"] += len(images)
+            on_source = cross_entropy(self(shown), labels)
             self.trace["loss_source"] = on_source.detach()
             loss = loss + self.source_weight * on_source
         self.descend(loss)
         self.follow()
         return logits + target
-
-    def loss_on_source(self, images: Tensor) -> Tensor:
-        """Cross-entropy, a scalar, on as many source images as there are images [B,3,H,W]."""
-        first = self.learnt["drawn"] + self.state["replayed"]
-        shown, labels = replayed(self.learnt, first, images)
-        self.state["replayed"] += len(images)
-        return cross_entropy(self(shown), labels)
