@@ -24,21 +24,16 @@ class EATA(ETA):
 
     Args:
         optimizer: for the parameters that adapt; default: SGD with learning rate 2.5e-4 and momentum 0.9.
-        entropy_factor: images count below this share of the largest entropy ln C, as in `ETA`.
-        redundancy: cosine above which a sample is redundant; None: depends on the number of
-            classes.
         beta: weight of the penalty.
         fisher_images: number of images for F, rounded up to whole batches.
         fisher_data: clean images for F (its test loader), as in the official EATA.
-        **kwargs: see `TTAMethod`.
+        **kwargs: see `ETA`.
     """
 
     def __init__(
         self,
         backbone: str | nn.Module,
         optimizer: OptimizerFactory = sgd,
-        entropy_factor: float = 0.4,
-        redundancy: float | None = None,
         beta: float = 2000.0,
         fisher_images: int = 2000,
         fisher_data: LightningDataModule | None = None,
@@ -46,7 +41,7 @@ class EATA(ETA):
     ) -> None:
         in_range(1, fisher_images=fisher_images)
         self.beta, self.source_images, self.source_data = beta, fisher_images, fisher_data
-        super().__init__(backbone, optimizer, entropy_factor, redundancy, **kwargs)
+        super().__init__(backbone, optimizer, **kwargs)
 
     def learn_source(self, batches: Iterator[tuple[Tensor, Tensor]]) -> dict[str, Any]:
         """F, shaped like each parameter, and the number of batches with finite gradients for it."""

@@ -15,23 +15,19 @@ class RDumb(ETA):
 
     Args:
         optimizer: for the parameters that adapt; default: SGD with learning rate 2.5e-4 and momentum 0.9.
-        entropy_factor: images count below this share of the largest entropy ln C, as in `ETA`.
-        redundancy: cosine above which a sample is redundant; None: depends on the number of classes.
         every: steps between two resets.
-        **kwargs: see `TTAMethod`.
+        **kwargs: see `ETA`.
     """
 
     def __init__(
         self,
         backbone: str | nn.Module,
         optimizer: OptimizerFactory = sgd,
-        entropy_factor: float = 0.4,
-        redundancy: float | None = None,
         every: int = 1000,
         **kwargs: Any,
     ) -> None:
         self.period = every
-        super().__init__(backbone, optimizer, entropy_factor, redundancy, **kwargs)
+        super().__init__(backbone, optimizer, **kwargs)
 
     def own_recovery(self) -> Recovery:
         return PeriodicReset(self.period)

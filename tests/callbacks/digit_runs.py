@@ -26,7 +26,8 @@ def fast(name: str) -> TTAMethod:
     """A method that changes visibly with every step."""
     torch.manual_seed(0)
     kind: Any = getattr(methods, name)
-    accepted = inspect.signature(kind).parameters
+    bases = [base for base in kind.__mro__ if issubclass(base, TTAMethod)]
+    accepted = {name for base in bases for name in inspect.signature(base).parameters}
     kwargs: dict[str, Any] = {"optimizer": lambda params: SGD(params, lr=0.05, momentum=0.9)}
     kwargs |= {"entropy_factor": 1.0, "redundancy": 2.0, "confidence": 0.0, "every": 4, "views": 2}
     return kind("digits", **{key: value for key, value in kwargs.items() if key in accepted})

@@ -88,7 +88,7 @@ def test_flips_of_a_run(stop: int) -> None:
 def test_each_reset_begins_anew() -> None:
     torch.manual_seed(0)
     sgd = lambda params: torch.optim.SGD(params, lr=0.05)  # noqa: E731
-    method = RDumb(tiny_net(), sgd, 1.0, 2.0, every=6)
+    method = RDumb(tiny_net(), sgd, 6, entropy_factor=1.0, redundancy=2.0)
     watch = WeightedFlips("resnet50", held=16, stop=4, any_backbone=True, at_once=8)
     answers = []
     for images in IMAGES:
@@ -103,7 +103,8 @@ def test_flips_are_counted_before_a_reset_that_is_due() -> None:
     def made(every: int) -> tuple[RDumb, WeightedFlips]:
         torch.manual_seed(0)
         sgd = lambda params: torch.optim.SGD(params, lr=1.0, momentum=0.9)  # noqa: E731
-        return RDumb(tiny_net(), sgd, 1.0, 2.0, every), WeightedFlips(None, 16, 4, at_once=8)
+        method = RDumb(tiny_net(), sgd, every, entropy_factor=1.0, redundancy=2.0)
+        return method, WeightedFlips(None, 16, 4, at_once=8)
 
     method, watch = made(every=4)
     for images in IMAGES[:5]:
