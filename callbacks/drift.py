@@ -38,11 +38,7 @@ class DriftReset(Reset):
     keep_memory = True  # the official code keeps the average of ETA's predictions
 
     def __init__(
-        self,
-        limit: float = 1.25,
-        soft: float | None = None,
-        warm_up: int = 5,
-        cool_down: int = 18,
+        self, limit: float = 1.25, soft: float | None = None, warm_up: int = 5, cool_down: int = 18
     ) -> None:
         in_range(0, LARGEST_Z, limit=limit)
         in_range(0, 1, soft=soft)

@@ -22,12 +22,7 @@ class BNEMA(BNAdapt):
 
     stored = True
 
-    def __init__(
-        self,
-        backbone: str | nn.Module,
-        alpha: float = 0.1,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, backbone: str | nn.Module, alpha: float = 0.1, **kwargs: Any) -> None:
         super().__init__(backbone, alpha=alpha, **kwargs)
 
     @torch.no_grad()

@@ -7,13 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from .base import TTAMethod
-from .functional import (
-    opinion_entropy,
-    redundancy_limit,
-    redundant,
-    rows_where,
-    softmax_entropy,
-)
+from .functional import opinion_entropy, redundancy_limit, redundant, rows_where, softmax_entropy
 from .optimizers import OptimizerFactory, sgd
 
 

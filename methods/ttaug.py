@@ -22,12 +22,7 @@ class TTAug(Source):
         **kwargs: see `TTAMethod`.
     """
 
-    def __init__(
-        self,
-        backbone: str | nn.Module,
-        views: int = 32,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, backbone: str | nn.Module, views: int = 32, **kwargs: Any) -> None:
         in_range(1, views=views)
         self.views = views
         super().__init__(backbone, **kwargs)

@@ -25,11 +25,7 @@ class VTE(Source):
     """
 
     def __init__(
-        self,
-        backbone: str | nn.Module,
-        views: int = 64,
-        share: float = 0.1,
-        **kwargs: Any,
+        self, backbone: str | nn.Module, views: int = 64, share: float = 0.1, **kwargs: Any
     ) -> None:
         in_range(2, views=views)
         in_range(0, 1, share=share)

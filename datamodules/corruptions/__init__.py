@@ -45,11 +45,7 @@ _PIECE = 3 * 2**17
 
 @torch.no_grad()
 def corrupt(
-    images: Tensor,
-    name: str,
-    severity: float | Tensor,
-    seed: int | Tensor,
-    table: str = "imagenet",
+    images: Tensor, name: str, severity: float | Tensor, seed: int | Tensor, table: str = "imagenet"
 ) -> Tensor:
     """Corrupt each image [B,3,H,W] by its pixels, its severity in [0,5] and its seed alone.
 

@@ -68,10 +68,7 @@ class CIFAR(ArraySource):
     size = 32
 
     def __init__(
-        self,
-        root: str,
-        classes: Literal[10, 100] = 10,
-        split: Literal["test", "train"] = "test",
+        self, root: str, classes: Literal[10, 100] = 10, split: Literal["test", "train"] = "test"
     ) -> None:
         from torchvision import datasets
 

@@ -37,11 +37,7 @@ class DatasetSource(ImageSource):
     """
 
     def __init__(
-        self,
-        dataset: Any,
-        size: int = 224,
-        crop: Crop = "random",
-        classes: int | None = None,
+        self, dataset: Any, size: int = 224, crop: Crop = "random", classes: int | None = None
     ) -> None:
         if crop is not None:
             one_of("random", "center", crop=crop)
