@@ -48,8 +48,7 @@ def weights(network: nn.Module) -> list[Tensor]:
 
 @contextmanager
 def exchanged(tensors: list[Tensor], values: list[Tensor]) -> Iterator[None]:
-    """Temporarily replace the data of tensors of any shape by values of the same shapes, without
-    copying."""
+    """Temporarily exchange the data of tensors of any shape for others of these shapes, without copies."""
     own = [tensor.data for tensor in tensors]
     try:
         for tensor, value in zip(tensors, values, strict=True):

@@ -140,8 +140,7 @@ class DropoutPasses:
 
 
 def uses_batch(layer: nn.Module) -> bool:
-    """Whether this is a normalisation layer whose output for an image may depend on the rest of the
-    batch."""
+    """Whether this is a normalisation layer whose output for an image may depend on the other ones."""
     if not isinstance(layer, _BatchNorm):
         return False
     plain = type(layer).forward is _BatchNorm.forward

@@ -107,8 +107,7 @@ def at_most(images: int, source: LabelledImages) -> int:
 
 
 def drawn_indices(source: LabelledImages, count: int) -> Tensor:
-    """Random but fixed indices [count] of a source's images, because folders are sorted by
-    class."""
+    """Random but fixed indices [count] of a source's images: folders are sorted by class."""
     return torch.tensor(random.Random(0).sample(range(len(source)), count))
 
 

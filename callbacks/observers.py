@@ -39,8 +39,7 @@ class PredictionStatistics(Observer):
         self.note(outputs["logits"])
 
     def note(self, logits: Tensor) -> Mapping[str, float]:
-        """The values after a batch with these logits [B,C], NaN for images that are not finite; for
-        custom loops."""
+        """The values after a batch with these logits [B,C], NaN where images are not finite."""
         logits = without_bad(logits)
         counts = torch.bincount(logits.argmax(1), minlength=logits.shape[1]).cpu()
         self.counts = [*self.counts, counts][-self.window :]

@@ -15,8 +15,7 @@ from .protocols import Adapting, callbacks_of, method_of
 
 
 class Recovery(InPredictions, ABC):
-    """Returns the whole model to its source before a step (`Reset`), or a part of it after a step
-    (`Restore`).
+    """Returns a model to its source before a step (`Reset`), or a part of it after a step (`Restore`).
 
     RDumb, SAR and CoTTA have one of their own, which works outside a Trainer as well. One among the
     Trainer's callbacks, or in a `Watch`, takes its place; one that is passed to a method as `recovery`

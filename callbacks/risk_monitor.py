@@ -115,8 +115,7 @@ class Reference:
 
 
 class RiskMonitor(Alarming):
-    """Raises an alarm when a share of errors, estimated without labels, exceeds the source's
-    (Schirmer et al. 2025).
+    """Raises an alarm when errors, estimated without labels, exceed the source's (Schirmer et al. 2025).
 
     An image counts as 1 if its prediction is doubtful ("confidence") or is the most frequent class of
     the batches before ("concentration", for collapse), otherwise as 0. The alarm is raised,
@@ -182,8 +181,7 @@ class RiskMonitor(Alarming):
         self.running, self.bets, self.steps = Running(), None, 0
 
     def before_step(self, method: Adapting) -> None:
-        """Fit the reference to the method's outputs on the source images, before its first step, or the
-        threshold again if that is due."""
+        """Fit the reference to source images before the first step, and the threshold again if due."""
         super().before_step(method)
         due = self.refit and self.steps and self.steps % self.refit == 0
         if self.source is not None and (self._found is None or due):

@@ -95,9 +95,7 @@ class WeightedFlips(AccuracyEstimator):
             )
 
     def watch(self, method: Adapting, images: Tensor) -> float | None:
-        """The estimate before the step on images [B,3,H,W], once `stop` steps have passed; called before
-        a reset that is due.
-        """
+        """The estimate before the step on images [B,3,H,W] and a reset that is due, after `stop` steps."""
         self.details = {}
         with undisturbed(images.device):
             found = self.measure_at_stop(method, images.device)

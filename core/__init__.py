@@ -1,6 +1,4 @@
-"""Holdfast: how long does a model that adapts at test time stay accurate, and can it detect its own
-collapse?
-"""
+"""Holdfast: how long a model that adapts at test time stays accurate, and if it can detect its collapse."""
 
 import re
 

@@ -134,8 +134,7 @@ def raised(
     fresh: Sequence[bool] | Array | None = None,
     not_finite: Sequence[bool] | Array | None = None,
 ) -> Array:
-    """Whether the rule raises an alarm after each batch [n], from values [n], which are NaN where
-    missing.
+    """Whether the rule raises an alarm after each batch [n], from values [n], NaN where missing.
 
     >>> raised(Drop(), np.array([0.6, np.nan, 0.1])).tolist()
     [False, False, True]

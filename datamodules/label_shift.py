@@ -168,8 +168,7 @@ class ClassImbalance(SegmentWrapper):
 def correlated_order(
     groups: np.ndarray, delta: float, seed: int, slots: int | None = None
 ) -> np.ndarray:
-    """An order [N] in which the members of a group are close together: int [N] group numbers -> positions
-    [N].
+    """An order in which the members of a group are close together: int [N] numbers -> positions [N].
 
     Each group is divided among time slots by shares drawn from Dirichlet(delta); full slots get no
     further images (NOTE, Gong et al. 2022, section 4.1, and its code). `slots`: their number; default: as

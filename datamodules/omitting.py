@@ -111,8 +111,7 @@ class Omitting(SegmentWrapper):
 
     @torch.no_grad()
     def judged(self, batch: Batch, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-        """Positions [B], the number of classes that are likelier than the label [B], and entropies in nats
-        [B].
+        """Positions [B], how many classes are likelier than the label [B], and entropies in nats [B].
 
         Raises HoldfastError if a label is unknown.
         """

@@ -104,9 +104,7 @@ class AdaContrast(TeacherMethod):
             return self(images)
 
     def in_training(self, network: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Features [B,D] and logits [B,C] under the statistics of the images, which the running ones
-        follow.
-        """
+        """Features [B,D] and logits [B,C] by the images' statistics, which the running ones follow."""
         # The batch statistics of a single image would ruin the running ones.
         with training(network, len(images) > 1):
             return self.features(network, images)

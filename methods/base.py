@@ -200,8 +200,7 @@ class TTAMethod(Resettable):
         return None
 
     def learn_source(self, batches: Iterator[tuple[Tensor, Tensor]]) -> dict[str, Any]:
-        """The value of `learnt`: what the method learns from source images before the stream
-        begins.
+        """The value of `learnt`: what the method learns from source images before the stream.
 
         Tensors and plain values; a reset leaves them as they are, and returns to those called "weights"
         and "optimizer" if there are any. `batches`, at least one, are images [B,3,H,W], all of them finite,

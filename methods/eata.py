@@ -15,8 +15,7 @@ from .optimizers import OptimizerFactory, sgd
 
 
 class EATA(ETA):
-    """ETA with the penalty beta sum F (theta - theta0)^2 on changes of important weights (Niu et al. 2022,
-    Eq. 8).
+    """ETA with a penalty beta sum F (theta - theta0)^2 on important weights (Niu et al. 2022, Eq. 8).
 
     The Fisher information F is the mean over batches of the squared gradient of the source model's
     cross-entropy with its own predictions. In a Trainer it comes from `fisher_data`, or else from

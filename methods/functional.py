@@ -124,8 +124,7 @@ def clipped_likelihood_ratio(logits: Tensor, limit: float = 0.99) -> Tensor:
 
 
 def symmetric_cross_entropy(logits: Tensor, others: Tensor) -> Tensor:
-    """Mean of the cross-entropies in both directions, [B,C] -> [B]; both sides get gradients (ROID, Eq.
-    8)."""
+    """Mean cross-entropy in both directions, [B,C] -> [B]; both sides get gradients (ROID, Eq. 8)."""
     return 0.5 * soft_cross_entropy(logits, others) + 0.5 * soft_cross_entropy(others, logits)
 
 

@@ -93,8 +93,7 @@ class GTTA(TTAMethod):
         return confidence >= average.sqrt(), labels
 
     def mixed(self, images: Tensor, probs: Tensor) -> tuple[Tensor, Tensor]:
-        """Source images, each mixed with the image [B,3,H,W] whose prediction [B,C] is most similar; and
-        their labels."""
+        """Source images, mixed with the images [B,3,H,W] of similar predictions [B,C], and their labels."""
         shown, labels = replayed(self.learnt, self.state["replayed"], images)
         self.state["replayed"] += len(images)
         with torch.no_grad():

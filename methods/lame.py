@@ -70,8 +70,7 @@ def affinity_of(points: Tensor, kind: Affinity, neighbours: int) -> Tensor:
 
 
 def laplacian_optimized(probs: Tensor, kernel: Tensor, weight: float, max_steps: int) -> Tensor:
-    """Probabilities [B,C] near `probs` that are similar for samples with a large `kernel` [B,B]
-    (Eq. 5 to 7)."""
+    """Probabilities [B,C] near `probs`, similar for samples with a large `kernel` [B,B] (Eq. 5 to 7)."""
     unary = -torch.log(probs + 1e-10)
     current, energy = (-unary).softmax(1), probs.new_full((), torch.inf, dtype=torch.float64)
     done, looks = torch.zeros_like(energy, dtype=torch.bool), (max_steps // 2,)

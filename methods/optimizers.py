@@ -48,11 +48,10 @@ def slow_adamw(params: Iterable[nn.Parameter]) -> Optimizer:
 def sam_step(
     optimizer: Optimizer, loss: Tensor, loss_again: Callable[[], Tensor], rho: float
 ) -> Tensor:
-    """Step with the gradient at theta + rho g / |g|, approximately the worst weights; returns the scalar
-    loss there.
+    """Step with the gradient at the worst weights nearby, about theta + rho g / |g| (Foret et al. 2021).
 
-    (Foret et al. 2021.) `loss` is that of the current weights, g its gradient;
-    `loss_again` computes the loss again.
+    Returns the scalar loss there. `loss` is that of the current weights, g its gradient; `loss_again`
+    computes the loss again.
     """
     optimizer.zero_grad()
     loss.backward()

@@ -19,8 +19,7 @@ Regularizer = Literal["cosine", "l2"]
 
 
 class PeTTA(RoTTA):
-    """RoTTA whose update rate and pull to the source depend on the teacher's divergence (Hoang et
-    al. 2024).
+    """RoTTA whose rate and pull to the source follow the teacher's divergence (Hoang et al. 2024).
 
     The teacher's features are compared with prototypes of the source's classes. As they diverge, the
     student is pulled to its source weights more (Eq. 6) and the teacher follows it less (Eq. 7); an
@@ -100,9 +99,7 @@ class PeTTA(RoTTA):
         return logits
 
     def divergence(self, found: Tensor, labels: Tensor) -> Tensor:
-        """The divergence of a batch's classes from the source, a scalar; updates their moving prototypes
-        [C,D].
-        """
+        """The scalar divergence of a batch's classes from the source; updates their prototypes [C,D]."""
         source, rate = self.learnt, self.prototype_rate
         now = self.state["prototypes"]
         now = source["mean"] if now is None else now

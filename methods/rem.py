@@ -16,8 +16,7 @@ from .parts.vit import Tokens
 
 
 class REM(TTAMethod):
-    """Trains predictions of masked images on those of less masked ones, and ranks their entropies
-    (Han et al. 2025).
+    """Trains predictions of masked images on less masked ones', and ranks entropies (Han et al. 2025).
 
     The patches that the class token attends to most are masked, more and more of them. A prediction from
     fewer patches learns from each one from more patches; its entropy should be the larger one. For vision
@@ -82,9 +81,7 @@ def agreement_loss(logits: tuple[Tensor, ...]) -> Tensor:
 
 
 def ranking_loss(logits: tuple[Tensor, ...], margin: float) -> Tensor:
-    """How far entropies of logits [B,C] exceed those of more masked images minus the margin, a scalar sum
-    of means over pairs.
-    """
+    """How far entropies of logits [B,C] exceed those of more masked images minus the margin, a scalar."""
     slack = margin * math.log(1000)  # a constant in the official code
     pairs = combinations(map(softmax_entropy, logits), 2)
     losses = [(earlier - later.detach() + slack).relu().mean() for earlier, later in pairs]

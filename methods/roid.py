@@ -103,8 +103,7 @@ class ROID(TTAMethod):
         torch.clear_autocast_cache()
 
     def anchored(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Each parameter, of any shape, and the tensor to average it with: the source's or a
-        recovery's."""
+        """Each parameter, of any shape, and the source's or a recovery's, to average it with."""
         anchor, pairs = self.state["anchor"], self.parameters_with_source()
         if anchor is None:
             return pairs

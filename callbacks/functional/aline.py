@@ -27,8 +27,7 @@ def accuracies(predictions: Array, labels: Array, measure: Measure = exact) -> A
 
 
 def agreements(predictions: Array, measure: Measure = exact) -> Array:
-    """Mean similarity of the predictions of each pair of models, [m,m]; for classes, the share of equal
-    ones."""
+    """Mean similarity of each pair of models' predictions, [m,m]; of classes the share of equal ones."""
     predictions = np.asarray(predictions)
     shares = np.eye(len(predictions))
     for i, j in combinations(range(len(predictions)), 2):

@@ -22,8 +22,7 @@ def class_means(features: np.ndarray, labels: np.ndarray, classes: int) -> np.nd
 
 
 def cluster(features: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """k-means of features [N,D] from fixed initial centroids: the cluster of each [N], and the centroids
-    [k,D]."""
+    """k-means of features [N,D] from fixed initial centroids: clusters [N] and centroids [k,D]."""
     from sklearn.cluster import KMeans  # here: scikit-learn takes a second, and few runs need it
 
     found = KMeans(k, n_init=4, random_state=0).fit(features)

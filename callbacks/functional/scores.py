@@ -79,9 +79,7 @@ def softmax_entropy(logits: Tensor) -> Tensor:
 
 
 def mean_entropy(logits: Tensor, floor: float = 1e-6) -> Tensor:
-    """-sum_c q_c ln(q_c + floor) in nats, q the mean of softmax(z) over all but the last dimension, [...,C]
-    -> scalar.
-    """
+    """-sum_c q_c ln(q_c + floor) in nats, q the mean softmax(z) of all rows, [...,C] -> scalar."""
     mean = logits.softmax(-1).flatten(0, -2).mean(0)
     return -(mean * torch.log(mean + floor)).sum()
 

@@ -1,5 +1,4 @@
-"""Bounds and tests of a mean that hold simultaneously at every step: pure functions of numbers in [0,1],
-numpy.
+"""Bounds and tests of a mean that hold at every step at once: pure functions of numbers in [0,1], numpy.
 
 The numbers may depend on all earlier ones, as for an adapting model; the bounds are for the mean of their
 conditional expectations, each given the numbers before. Both kinds take constant memory. In numbers
@@ -66,8 +65,7 @@ def log_evidence(excess: Any, spread: Any, tight: float) -> Any:
 
 
 def tight_at(spread: float, alpha: float) -> float:
-    """The r of `log_evidence` that makes the bound approximately tightest at a spread (Howard et al.
-    2021)."""
+    """The r of `log_evidence` with about the tightest bound at a spread (Howard et al. 2021)."""
     wanted = 2 * math.log(1 / alpha)
     return spread / (wanted + math.log(1 + wanted))
 
@@ -97,8 +95,7 @@ def lower_bound(state: Running, alpha: float) -> float:
 
 
 class Bets(NamedTuple):
-    """Capital of bets that a mean exceeds `level`: for each bet size, the sum over the steps at which
-    bets begin."""
+    """Capital of bets that a mean exceeds `level`: for each bet size, a sum over the bets' first steps."""
 
     level: Any
     n: int = 0

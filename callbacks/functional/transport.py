@@ -18,8 +18,7 @@ def draw_labels(marginal: Array, count: int, random: np.random.Generator) -> Arr
 
 
 def transport(probs: Array, counts: Array) -> Array:
-    """Assign a class [n] to each row of `probs` [n,C], class c `counts[c]` times, with the largest total
-    probability.
+    """A class [n] for each row of `probs` [n,C], class c `counts[c]` times, of largest total probability.
 
     This is the exact optimal transport of one-hot labels to predictions under the L1 distance, which
     is 2 (1 - p) between label and prediction. Labels of a class are interchangeable, so the problem and
@@ -43,15 +42,12 @@ def transport_costs(probs: Array, labels: Array) -> Array:
 
 
 def cot(costs: Array) -> float:
-    """COT (Lu et al. 2023): 1 - half the mean of the costs [n] of transporting labels drawn from the
-    source.
-    """
+    """COT (Lu et al. 2023): 1 - half the mean cost [n] of transporting labels drawn from the source."""
     return 1 - float(costs.mean()) / 2
 
 
 def cott(costs: Array, val_costs: Array, val_correct: Array) -> float:
-    """COTT (Lu et al. 2023): the share of costs [n] that do not exceed the threshold of validation costs
-    [m].
+    """COTT (Lu et al. 2023): the share of costs [n] up to the threshold of validation costs [m].
 
     Negative costs are scores, like ATC's confidences; the validation costs come from transporting the
     validation data's own labels.

@@ -88,8 +88,7 @@ def check(name: str, severity: float, table: str) -> None:
 
 
 def register(**tables: Rows) -> Callable[[Function], Function]:
-    """Decorator that registers a custom corruption, with its parameters at severities 0 to 5 in one or
-    more tables.
+    """Decorator that registers a custom corruption, with its parameters at severities 0 to 5 in tables.
 
     The function takes images float32 [B,3,H,W] in [0,1], an `Rng` and a row of parameters, as those in
     `noise.py` do. Streams find it by its path, "my_module.my_function", without an import.

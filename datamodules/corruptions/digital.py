@@ -1,6 +1,4 @@
-"""Digital, on images x [B,3,H,W]: contrast, saturation, elastic transform, pixelation, JPEG (see
-`noise.py`).
-"""
+"""Digital, on images x [B,3,H,W]: contrast, saturation, elastic, pixelation, JPEG (see `noise.py`)."""
 
 from functools import lru_cache
 

@@ -23,8 +23,7 @@ def source_config(
     crop: Literal["random", "center"],
     labels: Labels = None,
 ) -> dict[str, Any]:
-    """Class and arguments of a split of "glyphs" or "digits", or of a folder; None: the source's
-    default size.
+    """Class and arguments of a split of "glyphs" or "digits", or of a folder, of a size or its default.
 
     Class folders are numbered in alphabetical order ("folders") or have the numbers of their synsets
     ("imagenet"; None: if one is named by a synset).

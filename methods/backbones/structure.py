@@ -101,8 +101,7 @@ def at_last_resolution(places: dict[str, int]) -> list[str]:
 
 
 def run_order(network: nn.Module) -> dict[str, int]:
-    """The normalisation layers in the order in which they run, each with its number of positions in an
-    image (H W).
+    """The normalisation layers in the order in which they run, with their numbers of positions (H W).
 
     Found in a copy, on the meta device if possible; {} if the network takes no RGB image of a usual size.
     """

@@ -76,8 +76,7 @@ def largest(count: Counter[int]) -> list[int]:
 
 
 class MemoryMethod(TTAMethod):
-    """A method that predicts first, and learns from a memory of images after every `every` images, or after
-    each batch if that is None."""
+    """A method that predicts first, and learns from a memory after `every` images, or each batch (None)."""
 
     memory: Any
     every: int | None

@@ -63,8 +63,7 @@ class Tokens:
         return self.blocks[0].register_forward_pre_hook(choose)
 
     def prompted(self, prompts: Tensor) -> RemovableHandle:
-        """Within `with`, N tokens with the values [N D] enter the first block after the class
-        token."""
+        """Within `with`, N tokens of values [N D] enter the first block after the class token."""
         tokens = prompts.view(1, -1, self.width)
 
         def add(block: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
