@@ -72,8 +72,7 @@ class IndependentGDE(AccuracyEstimator):
         others: methods whose networks were trained with other seeds; from YAML
             `[{class_path: holdfast.methods.Tent, init_args: {backbone: FILE, ...}}, ...]`.
 
-    Raises:
-        HoldfastError: if there is no other method, or the Trainer has several devices.
+    Raises HoldfastError if there is no other method, or the Trainer has several devices.
     """
 
     def __init__(self, others: Sequence[nn.Module]) -> None:

@@ -80,8 +80,7 @@ class Alarm(Alarming):
             compare with it.
         on_alarm: called with an `Event` when the alarm is raised.
 
-    Raises:
-        HoldfastError: if the rule does not exist, or lacks a source.
+    Raises HoldfastError if the rule does not exist, or lacks a source.
     """
 
     STATE = ("memory", "alarm")

@@ -39,9 +39,8 @@ class StreamCheckpoint(Checkpoint):
         every: steps between two checkpoints; default: about one minute's steps.
         keep: number of recent files to keep.
 
-    Raises:
-        HoldfastError: if a file cannot be written, which leaves earlier files intact; or if a new
-            run starts in a folder that contains checkpoints of another run.
+    Raises HoldfastError if a file cannot be written, which leaves earlier files intact; or if a new run
+    starts in a folder that contains checkpoints of another run.
     """
 
     def __init__(self, folder: str | Path, every: int | None = None, keep: int = 2) -> None:
@@ -199,8 +198,7 @@ def files(folder: str | Path) -> list[Path]:
 def newest(folder: str | Path) -> Path | None:
     """The newest checkpoint in a folder that can be used; None if there is no checkpoint.
 
-    Raises:
-        HoldfastError: if there are checkpoints and none can be used.
+    Raises HoldfastError if there are checkpoints and none can be used.
     """
     found = files(folder)
     for path in found:

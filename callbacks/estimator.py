@@ -125,8 +125,7 @@ def source_outputs(
 ) -> tuple[Tensor, Tensor]:
     """Logits [n,C] and labels [n], on the CPU, of random but fixed images of a source.
 
-    Raises:
-        HoldfastError: if there are labels beyond the logits; the message names `asking`.
+    Raises HoldfastError if there are labels beyond the logits; the message names `asking`.
     """
     weight = next(method.predictor.parameters())
     logits, labels = [], []

@@ -15,8 +15,7 @@ def features(network: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:
     The classifier is the last linear layer or 1 x 1 convolution that is run and gives C values;
     feature maps [B,D,H,W] before a convolution are averaged over their positions.
 
-    Raises:
-        HoldfastError: if the network has no such layer.
+    Raises HoldfastError if the network has no such layer.
     """
     # The input of each candidate, and the number of its outputs.
     seen: list[tuple[Tensor, int]] = []
@@ -51,8 +50,7 @@ def classifiers(network: nn.Module) -> list[nn.Module]:
 def classifier(network: nn.Module) -> Any:
     """The last layer that may be the network's classifier.
 
-    Raises:
-        HoldfastError: if there is none.
+    Raises HoldfastError if there is none.
     """
     layers = classifiers(network)
     if not layers:

@@ -127,8 +127,7 @@ class HoldOut(PeriodicObserver):
         images: number of held-out images.
         every: steps from one measurement to the next.
 
-    Raises:
-        HoldfastError: if `stream` is not a stream, or is too short.
+    Raises HoldfastError if `stream` is not a stream, or is too short.
     """
 
     def __init__(self, stream: LightningDataModule, images: int = 1000, every: int = 10) -> None:

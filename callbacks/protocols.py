@@ -59,8 +59,7 @@ def adapts(method: object) -> bool:
 def method_of(module: LightningModule) -> Adapting:
     """The module that a Trainer tests, typed as a method that adapts.
 
-    Raises:
-        HoldfastError: if it is not such a method.
+    Raises HoldfastError if it is not such a method.
     """
     if not adapts(module):
         raise HoldfastError(

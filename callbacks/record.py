@@ -44,8 +44,7 @@ class RunRecord(Curves):
         overwrite: replace the run that is in the folder, if there is one; a run that continues from a
             checkpoint replaces nothing.
 
-    Raises:
-        HoldfastError: if the folder holds a run, or rows are missing that the checkpoint counts on.
+    Raises HoldfastError if the folder holds a run, or rows are missing that the checkpoint counts on.
     """
 
     def __init__(self, folder: str | Path, every: int = 25, overwrite: bool = False) -> None:

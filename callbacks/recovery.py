@@ -32,8 +32,7 @@ class Recovery(InPredictions, ABC):
     def listen(self, watching: Sequence[object], in_trainer: bool = False) -> None:
         """Find the callbacks that it depends on among those of the run; default: none.
 
-        Raises:
-            HoldfastError: if one is missing, or if it needs a Trainer and there is none.
+        Raises HoldfastError if one is missing, or if it needs a Trainer and there is none.
         """
 
     def __repr__(self) -> str:

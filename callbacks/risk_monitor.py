@@ -45,8 +45,7 @@ class Reference:
     def fit(cls, logits: Array, labels: Array) -> "Reference":
         """From logits [n,C] and labels [n] of images that the model was not trained on, in random order.
 
-        Raises:
-            HoldfastError: if there are fewer than 40 images, or the logits are not finite.
+        Raises HoldfastError if there are fewer than 40 images, or the logits are not finite.
         """
         classes, confidence = np.argmax(logits, 1), max_confidence(probabilities(logits))
         return cls.from_answers(confidence, classes, logits.shape[1], classes == labels)
@@ -102,8 +101,7 @@ class Reference:
     def load(cls, path: str | Path) -> "Reference":
         """Read a file that `save` has written.
 
-        Raises:
-            HoldfastError: if the file is not such a reference.
+        Raises HoldfastError if the file is not such a reference.
         """
         content = read_json(Path(path))
         try:
@@ -193,8 +191,7 @@ class RiskMonitor(Alarming):
     def fitted(self) -> Reference:
         """The reference, with the threshold that was fitted last.
 
-        Raises:
-            HoldfastError: if there is none.
+        Raises HoldfastError if there is none.
         """
         if self._found is None:
             raise HoldfastError(

@@ -24,8 +24,7 @@ class Watch:
         reset: a Reset or Restore; `AccuracyReset("AETTA")` finds its estimator among `estimators`.
         monitors: an `Alarm`, a `RiskMonitor`, ...: given the logits after each step; each has its `alarm`.
 
-    Raises:
-        HoldfastError: if the reset needs a Trainer, or an estimator that is not there.
+    Raises HoldfastError if the reset needs a Trainer, or an estimator that is not there.
 
     Example:
         >>> import torch
@@ -94,9 +93,8 @@ class Watch:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a `state_dict`, with the same bits.
 
-        Raises:
-            HoldfastError: if it is not such a state, or belongs to another method, backbone, estimator or
-                reset, or to other settings of them; nothing has changed then.
+        Raises HoldfastError if it is not such a state, or belongs to another method, backbone,
+        estimator or reset, or to other settings of them; nothing has changed then.
         """
         if not isinstance(state, dict) or "states" not in state:
             raise HoldfastError(

@@ -34,8 +34,7 @@ def as_batch(found: Any, first: int, segment: int) -> Batch:
         first: the position of its first image.
         segment: the number of the DataLoader.
 
-    Raises:
-        HoldfastError: if it contains no images, or the labels are not class numbers.
+    Raises HoldfastError if it contains no images, or the labels are not class numbers.
     """
     if isinstance(found, Batch):
         return found

@@ -64,8 +64,7 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
 def read_json(path: Path) -> dict[str, Any]:
     """The content of a JSON file, {} if there is none.
 
-    Raises:
-        HoldfastError: if it is damaged, or cannot be read.
+    Raises HoldfastError if it is damaged, or cannot be read.
     """
     try:
         content = json.loads(path.read_text())
@@ -81,8 +80,7 @@ def read_json(path: Path) -> dict[str, Any]:
 def read_yaml(path: Path) -> Any:
     """The content of a YAML file.
 
-    Raises:
-        HoldfastError: if it is damaged, or cannot be read.
+    Raises HoldfastError if it is damaged, or cannot be read.
     """
     import yaml  # not at the top: few need it
 

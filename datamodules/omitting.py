@@ -44,8 +44,7 @@ class Omitting(SegmentWrapper):
         images: number of images to show; None: endlessly.
         **kwargs: see `StreamWrapper`.
 
-    Raises:
-        HoldfastError: if no image is left, or images are to be left out without a network.
+    Raises HoldfastError if no image is left, or images are to be left out without a network.
     """
 
     def __init__(

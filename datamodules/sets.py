@@ -182,8 +182,7 @@ def groups_of_nine(mapping: str | None) -> ClassNumbers:
     Args:
         mapping: in_to_in9.json, {class number: number of its group, or -1}.
 
-    Raises:
-        HoldfastError: if it is not that file.
+    Raises HoldfastError if it is not that file.
     """
     groups: dict[str, list[int]] = {}
     try:

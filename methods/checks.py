@@ -83,9 +83,8 @@ def check_logits(logits: Tensor) -> None:
 def check_labels(labels: Tensor, classes: int, of_source: int | None) -> None:
     """Compare the labels [B] of the first batch, and the classes of its source, with those of the logits.
 
-    Raises:
-        HoldfastError: if a label has no logit. The number after the last logit is accepted as "none of
-            these classes", unless the source has a class of that number.
+    Raises HoldfastError if a label has no logit. The number after the last logit is accepted as "none
+    of these classes", unless the source has a class of that number.
     """
     none_of_them = int((of_source or 0) <= classes)
     if labels.max() >= classes + none_of_them:

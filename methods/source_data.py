@@ -58,8 +58,7 @@ def usable(batches: Iterable[Any], like: Tensor) -> Iterator[tuple[Tensor, Tenso
 def labelled(labels: Tensor, logits: Tensor) -> Tensor:
     """Labels [B] of source images; unknown ones (-1) are predicted from their logits [B,C].
 
-    Raises:
-        HoldfastError: if a label is not below the number of logits.
+    Raises HoldfastError if a label is not below the number of logits.
     """
     if labels.max() >= logits.shape[1]:
         raise HoldfastError(

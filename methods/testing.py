@@ -36,8 +36,7 @@ def check_method(make: Make, nets: Sequence[str] = (), skip: Sequence[str] = ())
         nets: names of NETS; default: all.
         skip: names of CHECKS to leave out.
 
-    Raises:
-        HoldfastError: with what is wrong and what to change.
+    Raises HoldfastError with what is wrong and what to change.
 
     Example:
         >>> from holdfast.methods import Tent
@@ -61,8 +60,7 @@ def check_method(make: Make, nets: Sequence[str] = (), skip: Sequence[str] = ())
 def verify(check: str, make: Make, net: str, **options: Any) -> None:
     """Check one promise on one network, with the same random numbers at every call.
 
-    Raises:
-        HoldfastError: with what is wrong and what to change.
+    Raises HoldfastError with what is wrong and what to change.
     """
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -336,8 +334,7 @@ def check_on_two_devices(make: Make, net: str = "bn") -> None:
 
     Starts two processes, which import `make`.
 
-    Raises:
-        HoldfastError: if logits or weights differ by more than rounding.
+    Raises HoldfastError if logits or weights differ by more than rounding.
     """
     with TemporaryDirectory() as folder:
         multiprocessing.spawn(save_rank, ({"": (make, net)}, folder), nprocs=2)

@@ -14,8 +14,7 @@ from ...imagenet import synsets
 class Normalise(nn.Module):
     """(images - mean) / std per channel; [B,3,H,W] in [0,1] in, the same shape out.
 
-    Raises:
-        HoldfastError: unless there are three means in [0,1] and three deviations in (0,1].
+    Raises HoldfastError unless there are three means in [0,1] and three deviations in (0,1].
     """
 
     mean: Tensor

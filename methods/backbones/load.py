@@ -40,8 +40,7 @@ def load_backbone(name: str) -> nn.Module:
     class or function without arguments, "mynets.Lite0", also with ":FILE". "@imagenet-a", "@imagenet-r"
     or "@FOLDER" after a name keeps only the logits of these ImageNet classes (see `class_numbers`).
 
-    Raises:
-        HoldfastError: if there is no such network, or its weights do not fit.
+    Raises HoldfastError if there is no such network, or its weights do not fit.
     """
     whole, at, classes = name.partition("@")
     numbers = class_numbers(classes) if at else None

@@ -16,8 +16,7 @@ def projector(network: nn.Module, size: int) -> nn.Sequential:
 
     They start at PyTorch's random initial values, which depend only on the run's seed.
 
-    Raises:
-        HoldfastError: if the network has no layer that may be its classifier.
+    Raises HoldfastError if the network has no layer that may be its classifier.
     """
     weight: Tensor = classifier(network).weight
     generator = seeded(f"{torch.initial_seed()} projector", torch.device("cpu"))
