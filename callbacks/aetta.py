@@ -38,8 +38,7 @@ class AETTA(AccuracyEstimator):
 
     Args:
         dropout: rate of the element-wise dropout; None: AETTA's for that number of classes.
-        passes: number of passes with dropout (N); the paper finds no difference between 5, 10 and
-            15.
+        passes: number of passes with dropout (N); in the paper 5, 10 and 15 make no difference.
         alpha: exponent of the weight.
         weight: weight of the newest error in the average; 1: no smoothing.
         layers: modules of the predicting network after which dropout acts; None: found by structure.

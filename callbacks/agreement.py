@@ -21,8 +21,7 @@ class GDE(AccuracyEstimator):
     """Share of the batch on which the model agrees with itself before its last step.
 
     AETTA's variant (Lee et al. 2024, baseline) of generalisation disagreement (Jiang et al. 2022),
-    which compares two models trained independently (`IndependentGDE`). The estimate is 1 on the first
-    batch.
+    which compares two models trained independently (`IndependentGDE`). The first estimate is 1.
     """
 
     STATE = ("previous",)
@@ -127,8 +126,7 @@ class AdvPerturb(AccuracyEstimator):
     Args:
         source: the model before adaptation, with its running statistics; from YAML
             `{class_path: holdfast.methods.load_backbone, init_args: {name: NAME}}`. None: the
-            backbone at the start of the run, which for most methods normalises by the statistics of
-            the batch.
+            backbone at the start of the run, which mostly normalises by the statistics of the batch.
         epsilon: length of the step, in the units of images in [0,1].
     """
 

@@ -76,8 +76,7 @@ class Alarm(Alarming):
         estimator: an estimator, or its name among the callbacks of the Trainer or in `Watch`.
         rule: "drop", "below source" or "collapse" with their defaults, or a rule of `holdfast.alarms`
             with settings of your own, such as `Drop(floor=0.5)`.
-        source: the source model's accuracy in [0,1], or the name of an estimator of it, for rules that
-            compare with it.
+        source: the source model's accuracy in [0,1], or its estimator's name, for rules that use it.
         on_alarm: called with an `Event` when the alarm is raised.
 
     Raises HoldfastError if the rule does not exist, or lacks a source.

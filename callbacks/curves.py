@@ -21,8 +21,7 @@ class Curves(Callback):
     method brings one to a Trainer with a logger and without a `RunRecord`, which is one itself.
 
     Args:
-        every: batches for each point of a curve, their mean; a run too short for two points has one point
-            per batch.
+        every: batches for each point of a curve, their mean; 1 in a run that is too short for two points.
     """
 
     def __init__(self, every: int = 25) -> None:

@@ -20,8 +20,7 @@ def dropout_rate(classes: int) -> float:
 
 
 def dropped(x: Tensor, rate: float, generator: torch.Generator) -> Tensor:
-    """Set each element of x, of any shape, to zero with probability `rate` (to 2^-16); scale the others
-    by 1 / (1 - rate).
+    """Zero elements of x, of any shape, with probability `rate` (to 2^-16); scale others by 1 / (1 - rate).
 
     16 random bits for each element; on a CPU, `bernoulli_` takes twenty times as long.
     """

@@ -43,8 +43,7 @@ class EmbeddingClusters(PeriodicObserver):
             is a group.
         keep: steps, multiples of `every`, at which the features go to embeddings.npz as well.
 
-    Raises HoldfastError if a class has no clean image, or fewer images are held out than there are
-    classes.
+    Raises HoldfastError if a class has no clean image, or fewer images are held out than classes exist.
     """
 
     STATE = ("means", "saved")

@@ -183,8 +183,7 @@ class MaNo(LineFitted):
 class NuclearNorm(LineFitted):
     """Accuracy from the nuclear norm of a batch's probabilities, by a fitted line (Deng et al. 2023).
 
-    The norm is large if predictions are certain and spread over many classes, so correlated labels lower
-    it.
+    The norm is large if predictions are certain and spread over many classes: correlated labels lower it.
     """
 
     def score(self, logits: Tensor) -> float:

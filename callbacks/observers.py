@@ -55,8 +55,7 @@ class PredictionStatistics(Observer):
 class PeriodicObserver(Observer, ABC):
     """Measures something before every `every`-th step, for the rows of these steps.
 
-    Subclasses override `observe`. The run stays bit for bit the same, and a resumed run measures at the
-    same steps.
+    Subclasses override `observe`. The run stays the same to the bit; a resumed one measures at the same steps.
 
     Args:
         every: steps from one measurement to the next; the first is before the first step.
@@ -122,8 +121,7 @@ class HoldOut(PeriodicObserver):
     The model predicts them in batches, without adapting to them. Column of the record: `accuracy`.
 
     Args:
-        stream: provides the held-out images, from its `start` on, such as the part of the run's stream that
-            the run does not reach.
+        stream: the held-out images, from its `start` on, such as what the run does not reach of its own.
         images: number of held-out images.
         every: steps from one measurement to the next.
 

@@ -35,8 +35,7 @@ class WeightedFlips(AccuracyEstimator):
             `holdfast estimators fit`; None: measure the flips only.
         held: number of images; a last group of fewer than `at_once` is excluded.
         stop: steps after which they are predicted again (990 in the official code, 1000 in the text).
-        data: adapt repeatedly to the first `data` images, starting from the source model; None:
-            adapt to the stream.
+        data: adapt the source model repeatedly to the first `data` images; None: to the stream.
         any_backbone: apply f to a network that it was not fitted on.
         at_once: images in a batch of predictions.
         also: earlier steps at which the held-out images are predicted as well.

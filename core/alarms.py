@@ -82,8 +82,7 @@ class Drop(Rule):
 class BelowSource(Rule):
     """Alarm if the mean of the last `window` values is below the source model's by a `margin`.
 
-    Batches without either value are ignored, as are those before a reset; no alarm is raised before
-    `window` batches count.
+    Batches without either value, or before a reset, are ignored; there is no alarm before `window` count.
 
     >>> BelowSource(window=2)(((0.5, 0.6),), Seen(0.5, 0.6))
     (((0.5, 0.6), (0.5, 0.6)), True)

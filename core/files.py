@@ -19,8 +19,7 @@ PARTIAL = ".partial"  # suffix of a file that is not complete yet
 def whole_file(path: Path, durable: bool = True) -> Iterator[Path]:
     """Yield a temporary path to write to; at the end the file there replaces `path`.
 
-    So `path` is always complete, whatever other processes write; with `durable`, even after a power
-    failure.
+    So `path` is always complete, whatever others write; with `durable`, even after a power failure.
     """
     partial = path.with_name(f"{path.name}.{token_hex(4)}{PARTIAL}")
     try:

@@ -57,8 +57,7 @@ class MixedDomains(SegmentWrapper):
 
     Args:
         stream: the other stream; it must end.
-        delta: concentration of the Dirichlet distribution that divides each corruption among time slots;
-            None mixes fully.
+        delta: concentration of each corruption's Dirichlet distribution over time slots; None mixes fully.
         **kwargs: see `StreamWrapper`.
     """
 

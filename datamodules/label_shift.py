@@ -44,8 +44,7 @@ class CorrelatedLabels(StreamWrapper):
             ROID's have as many as classes, however many there are.
         **kwargs: see `StreamWrapper`.
 
-    Raises HoldfastError if labels are unknown, or a window would move precorrupted images to other
-    segments.
+    Raises HoldfastError if labels are unknown, or a window would mix precorrupted segments.
     """
 
     facts = ("seed", "delta", "slots", "window", "classes_in_a_batch")

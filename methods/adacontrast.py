@@ -158,8 +158,7 @@ class AdaContrast(TeacherMethod):
     def remember(self, found: Tensor, logits: Tensor) -> None:
         """Add features [B,D] and probabilities [B,C] to the bank; if it is full, they replace the oldest.
 
-        The write position moves forward one batch at a time from the first place, so the newest are
-        replaced first.
+        The write position moves on by a batch from the first place, so the newest are replaced first.
         """
         new = {"features": found, "probs": logits.softmax(1)}
         bank, count = self.state["bank"], len(found)

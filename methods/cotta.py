@@ -30,8 +30,7 @@ class CoTTA(TeacherMethod):
         symmetric: mean of cross-entropy and reverse cross-entropy; False: the paper's cross-entropy.
         threshold: mean confidence of the source model below which the teacher predicts all views.
         views: number of views.
-        teacher_rate: weight of the student in the teacher's moving average; 0: the teacher stays
-            the source model.
+        teacher_rate: weight of the student in the teacher's average; 0: it stays the source model.
         restore: probability to restore a weight.
         recovery: True: `StochasticRestore(restore)`, unless the Trainer has another Recovery; a Recovery:
             this one in any case; False: none.

@@ -29,8 +29,7 @@ class DeYO(TTAMethod):
         drop: threshold of PLPD: 0.3 on ImageNet-C, 0.2 where labels are correlated or batches small.
         destruction: shuffle a grid of patches, all pixels, or cover a square with the image's mean.
         patches: on each side of the grid.
-        occlusion: (top, left, side) of the square in pixels; default: the middle, half as wide as the
-            image.
+        occlusion: (top, left, side) of the square in pixels; default: the middle half of the image.
         weigh_entropy: whether the weight has the term of the entropy.
         weigh_drop: whether it has that of PLPD.
         skip_top: leave the top layers' scale and shift alone.

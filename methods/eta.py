@@ -17,8 +17,7 @@ class ETA(TTAMethod):
     A sample counts if its entropy H is below H0 = `entropy_factor` ln C (Eq. 3) and its softmax has a
     cosine below `redundancy` with the moving average of the softmaxes that counted before (Eq. 5);
     its weight is exp(H0 - H). In the average the old value has weight 0.9, as in the official code;
-    the papers write 0.1, and eq. 2.1 of the thesis defines it as the mean of all predictions so
-    far.
+    the papers write 0.1, and eq. 2.1 of the thesis has the mean of all predictions so far.
 
     Args:
         optimizer: for the parameters that adapt; default: SGD with learning rate 2.5e-4 and momentum 0.9.

@@ -50,8 +50,7 @@ def redundant(probs: Tensor, mean_probs: Tensor, limit: float) -> Tensor:
 def redundancy_limit(classes: int) -> float:
     """The limit of `redundant` for C classes: 0.05 at 1,000, 0.4 at 10 (EATA), linear in ln C in between.
 
-    Outside this range it is proportional to 1 / sqrt(C), the cosine of a one-hot prediction and a
-    uniform average.
+    Elsewhere it is proportional to 1 / sqrt(C), the cosine of a one-hot prediction and a uniform average.
     """
     nearest = min(max(classes, 10), 1000)
     share = math.log(1000 / nearest) / math.log(100)
@@ -138,8 +137,7 @@ def consistency(logits: Tensor, of_view: Tensor, target: Tensor) -> Tensor:
 def certainty_and_diversity(probs: Tensor, mean_probs: Tensor, temperature: float) -> Tensor:
     """Weights [B] of softmaxes [B,C]; 0 for those that differ less than the average from `mean_probs` [C].
 
-    The others' are exp(diversity * certainty / temperature), both scaled to [0,1] in the batch (ROID,
-    Eq. 3 to 5).
+    The others' are exp(diversity * certainty / temperature), both scaled to [0,1] (ROID, Eq. 3 to 5).
     """
     diversity = scaled(1 - torch.cosine_similarity(mean_probs.unsqueeze(0), probs, dim=1))
     certainty = scaled((probs * probs.clamp_min(torch.finfo(probs.dtype).tiny).log()).sum(1))

@@ -36,8 +36,7 @@ class ROID(TTAMethod):
         probs_rate: how far the average prediction follows each batch.
         weighting: False: all samples count alike.
         consistency: learn from views, too; takes weighting.
-        prior_correction: multiply the logits by the smoothed prior, as the official code does; False
-            leaves them as they are.
+        prior_correction: multiply the logits by the smoothed prior, as the official code does.
         **kwargs: see `TTAMethod`.
     """
 

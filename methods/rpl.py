@@ -24,8 +24,7 @@ class RPL(TTAMethod):
 
     Args:
         optimizer: for the parameters that adapt; default: SGD with learning rate 5e-4 and momentum 0.9.
-        q: exponent of the loss: as it approaches 0 the loss becomes the cross-entropy, at 1 the
-            mean absolute error.
+        q: exponent of the loss: towards 0 it becomes the cross-entropy, at 1 the mean absolute error.
         **kwargs: see `TTAMethod`.
     """
 

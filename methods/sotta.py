@@ -42,8 +42,7 @@ class SoTTA(MemoryMethod):
 
     Args:
         optimizer: for the parameters that adapt; default: Adam with learning rate 1e-3.
-        confidence: lower limit for the memory: 0.99 for CIFAR-10, 0.66 for CIFAR-100,
-            0.33 for ImageNet.
+        confidence: lower limit for the memory: 0.99 for CIFAR-10, 0.66 for CIFAR-100, 0.33 for ImageNet.
         rho: radius of the sharpness-aware step.
         bn_momentum: how far the running statistics follow.
         capacity: maximum number of images in the memory.

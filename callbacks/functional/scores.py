@@ -87,8 +87,7 @@ def mean_entropy(logits: Tensor, floor: float = 1e-6) -> Tensor:
 def mano(logits: Tensor, p: float = 4.0) -> Tensor:
     """MaNo's score (1 / (N C) sum_ic s_ic^p)^(1/p) in [0, 1], [N,C] -> scalar (Xie et al. 2024).
 
-    s is the softmax if KL(uniform || softmax) exceeds 5 nats in the mean, else 1 + z + z^2 / 2, divided
-    by its sum over classes.
+    s is the softmax if KL(uniform || softmax) exceeds 5 nats on average, else 1 + z + z^2 / 2 over its sum.
 
     >>> mano(torch.tensor([[1.0, -1.0]]))  # (2.5, 0.5) / 3
     tensor(0.7010)

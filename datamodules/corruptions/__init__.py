@@ -52,8 +52,7 @@ def corrupt(
     uint8 images come back as uint8, truncated as in CCC; float images in [0,1] come back clipped
     and unquantised (but `pixelate` and `jpeg_compression` work in 8 bits by nature). Severity 0
     returns the images unchanged; fractional severities interpolate the table (`parameters.txt`).
-    Severities and seeds are one number or [B]. Raises HoldfastError if they or the images have
-    another form.
+    Severities and seeds are one number or [B]; all other forms raise HoldfastError.
     """
     name = _full_name(name)
     kind = images.dtype == torch.uint8 or images.is_floating_point()

@@ -24,8 +24,7 @@ def defocus_blur(x: Tensor, rng: Rng, radius: float, alias_sigma: float) -> Tens
 def disk(radius: float, alias_sigma: float) -> np.ndarray:
     """A normalised disk on a 17 x 17 grid, slightly blurred.
 
-    Above radius 8 the grid is -radius, -radius + 1, ..., radius, fractional where the radius is,
-    as in CCC.
+    Above radius 8 the grid is -radius, -radius + 1, ..., radius, maybe fractional, as in CCC.
     """
     line = np.arange(-8, 9) if radius <= 8 else np.arange(-radius, radius + 1)
     inside = (line[:, None] ** 2 + line**2 <= radius**2).astype(np.float32)

@@ -90,8 +90,7 @@ def _cosine_filter(size: int, sigma: float, device: torch.device) -> tuple[Tenso
 def pixelate(x: Tensor, rng: Rng, scale: float) -> Tensor:
     """Shrink by averaging over boxes and enlarge again, in uint8, with the pixels of Pillow's BOX.
 
-    Columns come before rows, rounded in between; Pillow begins with the rows in images much higher
-    than wide.
+    Columns come before rows, rounded in between; Pillow begins with the rows in tall images.
     """
     old = tuple(x.shape[-2:])
     small = tuple(max(1, int(size * scale)) for size in old)

@@ -195,8 +195,7 @@ class ImageFolder(DatasetSource):
 class ImageNet(ImageFolder):
     """Images under root/SYNSET/, of some or all of the 1,000 classes, with ImageNet's labels.
 
-    The validation set comes from https://image-net.org as one folder of 50,000 files; sort it into
-    folders named by synset.
+    The validation set of https://image-net.org is one folder: sort it into folders named by synset.
     """
 
     def __init__(self, root: str | Path, size: int = 224, crop: Crop = "center") -> None:

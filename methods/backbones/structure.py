@@ -31,8 +31,7 @@ STAGE_END = re.compile(rf"(|.*\.)({NUMBERED}|features\.)(\d+)")
 def stage_ends(network: nn.Module, places: int = PLACES) -> list[str]:
     """The modules that end `places` equal parts of a network, in order; none without stages.
 
-    These are layer1 to layer4 of a ResNet, blocks 2, 5, 8 and 11 of a ViT-B; a network with fewer
-    stages has fewer places.
+    These are layer1 to layer4 of a ResNet, blocks 2, 5, 8 and 11 of a ViT-B; fewer stages, fewer places.
     """
     groups: dict[tuple[str, str], list[tuple[int, str]]] = {}
     for name, _ in network.named_modules():

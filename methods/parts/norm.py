@@ -27,8 +27,7 @@ def batch_norms(module: nn.Module) -> Iterator[_BatchNorm]:
 def use_batch_statistics(module: nn.Module) -> None:
     """Erase running statistics, so that batch statistics are used in train and in eval mode.
 
-    Calling `.train()` instead would be undone by the next `.eval()`, and Lightning calls one before
-    every test.
+    The next `.eval()` would undo a call of `.train()`, and Lightning calls one before every test.
     """
     for layer in batch_norms(module):
         layer.track_running_stats = False
