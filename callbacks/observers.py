@@ -55,7 +55,7 @@ class PredictionStatistics(Observer):
 class PeriodicObserver(Observer, ABC):
     """Measures something before every `every`-th step, for the rows of these steps.
 
-    Subclasses override `observe`. The run stays the same to the bit; a resumed one measures at the same steps.
+    Subclasses override `observe`. The run stays bit for bit the same, and a resumed one measures alike.
 
     Args:
         every: steps from one measurement to the next; the first is before the first step.
