@@ -10,7 +10,7 @@ import torch
 from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor, nn
 
-from .. import HoldfastError, in_range
+from .. import HoldfastError
 from ..batch import LabelledImages
 from .estimator import AccuracyEstimator, at_most, drawn_indices, finite, predicted, source_images
 from .functional.scores import agreement, logit_shrinking_step
@@ -177,9 +177,7 @@ class SrcValid(AccuracyEstimator):
     """
 
     def __init__(self, source: LabelledImages, images: int = 1000) -> None:
-        in_range(1, images=images, source=len(source))
-        self.source = source
-        self.images = at_most(images, source)
+        self.source, self.images = source, at_most(images, source)
         self._held: tuple[Tensor, Tensor] | None = None
 
     def estimate(self, method: Adapting, images: Tensor) -> Tensor:

@@ -59,7 +59,6 @@ class EmbeddingClusters(PeriodicObserver):
     ) -> None:
         super().__init__(every)
         in_range(2, held=held)
-        in_range(1, images=images)
         if wrong := [step for step in keep if step % every]:
             raise HoldfastError(f"keep={wrong}: pass steps that are multiples of every={every}.")
         self.validation, self.held, self.images = validation, held, at_most(images, validation)

@@ -11,7 +11,7 @@ from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import Tensor
 
-from .. import HoldfastError
+from .. import HoldfastError, in_range
 from ..batch import LabelledImages
 from .functional.bands import Band
 from .functional.scores import without_bad
@@ -101,6 +101,7 @@ def predicted(method: Adapting, images: Tensor) -> Tensor:
 
 def at_most(images: int, source: LabelledImages) -> int:
     """The number of images to use, those that the source has if it has fewer; warns then."""
+    in_range(1, images=images, source=len(source))
     if (found := len(source)) < images:
         rank_zero_warn(f"images={images}: the source has {found}, and all of them are used.")
     return min(images, found)

@@ -63,7 +63,6 @@ class SourceFitted(Fitted):
     """
 
     def __init__(self, source: LabelledImages, images: int = 1000) -> None:
-        in_range(1, images=images, source=len(source))
         self.source, self.images = source, at_most(images, source)
 
     @abstractmethod

@@ -14,8 +14,6 @@ from .parts.norm import training
 from .parts.teacher import TeacherMethod
 from .parts.views import contrast_view, flipped
 
-Distance = Literal["cosine", "euclidean"]
-
 
 def sgd(params: Iterable[nn.Parameter]) -> Optimizer:
     """The official optimizer: SGD, learning rate 2e-4, Nesterov momentum 0.9, weight decay 1e-4."""
@@ -59,7 +57,7 @@ class AdaContrast(TeacherMethod):
         temperature: float = 0.07,
         capacity: int = 16384,
         neighbours: int = 10,
-        distance: Distance = "cosine",
+        distance: Literal["cosine", "euclidean"] = "cosine",
         patience: int = 1024,
         **kwargs: Any,
     ) -> None:

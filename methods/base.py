@@ -435,7 +435,9 @@ class TTAMethod(Resettable):
 
         The images must be finite: through batch statistics, one that is not affects the others here.
         """
-        return self.corrected(self._tried(images) if self.predicts_by_update else self(images))
+        if self.predicts_by_update:
+            return self.corrected(self._tried(images))
+        return self.predict_by(self.predictor, images)
 
     def _tried(self, images: Tensor) -> Tensor:
         """The logits [B,C] that updates on these images would give; all changes are undone."""

@@ -70,10 +70,6 @@ class CoTTA(TeacherMethod):
         return target
 
     @torch.no_grad()
-    def predict(self, images: Tensor) -> Tensor:
-        return self.predict_by(self.teacher, images)
-
-    @torch.no_grad()
     def predict_by(self, network: nn.Module, images: Tensor) -> Tensor:
         if self.source_logits(images).softmax(1).amax(1).mean() >= self.threshold:
             return self.logits(network, images)

@@ -12,8 +12,6 @@ from .base import TTAMethod
 from .functional import rows_where, softmax_entropy
 from .optimizers import OptimizerFactory, sgd
 
-Destruction = Literal["patches", "pixels", "occlusion"]
-
 
 class DeYO(TTAMethod):
     """Minimises the entropy of samples whose prediction depends on the object's shape (Lee et al. 2024).
@@ -43,7 +41,7 @@ class DeYO(TTAMethod):
         filter_factor: float = 0.5,
         entropy_factor: float = 0.4,
         drop: float = 0.3,
-        destruction: Destruction = "patches",
+        destruction: Literal["patches", "pixels", "occlusion"] = "patches",
         patches: int = 4,
         occlusion: tuple[int, int, int] | None = None,
         weigh_entropy: bool = True,

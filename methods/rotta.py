@@ -107,10 +107,6 @@ class RoTTA(MemoryMethod, TeacherMethod):
         replace_batch_norms(self.backbone, MovingBatchNorm, momentum=self.alpha)
         self.make_teacher()
 
-    @torch.no_grad()
-    def predict(self, images: Tensor) -> Tensor:
-        return self.logits(self.teacher, images)
-
     def update(self, images: Tensor) -> Tensor:
         logits = self.predict(images)
         self.remember(images, *self.judged(logits))
