@@ -136,11 +136,7 @@ class EmbeddingClusters(PeriodicObserver):
         groups = self._group(labels)
         count = logits.shape[1] if self.groups is None else int(self.groups.max()) + 1
         chosen = groups >= 0
-        try:
-            means = class_means(found[chosen].numpy(), groups[chosen].numpy(), count)
-        except ValueError as error:
-            raise HoldfastError(f"EmbeddingClusters: {error}. Pass more clean images.") from None
-        return torch.from_numpy(means)
+        return torch.from_numpy(class_means(found[chosen].numpy(), groups[chosen].numpy(), count))
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self.saved:

@@ -3,6 +3,8 @@
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from ... import HoldfastError
+
 
 def class_means(features: np.ndarray, labels: np.ndarray, classes: int) -> np.ndarray:
     """Mean feature [K,D] of each class 0..K-1, from features [N,D] and labels [N].
@@ -10,13 +12,12 @@ def class_means(features: np.ndarray, labels: np.ndarray, classes: int) -> np.nd
     >>> class_means(np.array([[0.0], [2.0], [5.0]]), np.array([0, 0, 1]), 2).tolist()
     [[1.0], [5.0]]
 
-    Raises:
-        ValueError: if a class has no image.
+    Raises HoldfastError if a class has no image.
     """
-    counts = np.bincount(labels, minlength=classes)
-    if len(counts) > classes or not counts.all():
-        raise ValueError(
-            f"each of the {classes} classes needs images, but their numbers are {counts.tolist()}"
+    if not (counts := np.bincount(labels, minlength=classes)).all():
+        raise HoldfastError(
+            f"Each of the {classes} classes needs clean images, but their numbers are "
+            f"{counts.tolist()}. Pass more clean images."
         )
     return np.stack([features[labels == k].mean(0) for k in range(classes)])
 

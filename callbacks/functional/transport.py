@@ -26,8 +26,6 @@ def transport(probs: Array, counts: Array) -> Array:
     """
     from ot import emd  # here: it imports each array library that is installed
 
-    if counts.sum() != len(probs):
-        raise ValueError(f"{counts.sum()} labels for {len(probs)} predictions")
     rows, columns = np.ones(len(probs)), counts.astype(np.float64)
     plan, facts = emd(rows, columns, 1 - np.asarray(probs), numItermax=STEPS, log=True)
     if facts["warning"]:
