@@ -98,8 +98,7 @@ class Alarm(Alarming):
         self.rule = str(self.judged_by)
         if self.judged_by.needs_source and source is None:
             raise HoldfastError(
-                f"The rule '{rule}' compares with the source model. Pass source=ACCURACY, or the name of "
-                "an estimator of it."
+                f"The rule '{rule}' needs the source model. Pass source=ACCURACY, or its estimator's name."
             )
         self.source, self.on_alarm = source, on_alarm
         self.heard = None if isinstance(estimator, str) else estimator
@@ -119,8 +118,7 @@ class Alarm(Alarming):
         """
         if self.heard is None or (isinstance(self.source, str) and self.of_source is None):
             raise HoldfastError(
-                f"Outside a Trainer or Watch, pass {self.name} the {self.estimator} itself, not "
-                "its name."
+                f"Outside a Trainer or Watch, pass {self.name} the {self.estimator}, not its name."
             )
         if self.method is None:
             raise HoldfastError(f"Call {self.name}.before_step(method) before note(logits).")

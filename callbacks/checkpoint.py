@@ -170,8 +170,7 @@ class RunFiles(TorchCheckpointIO):
         checkpoint = super().load_checkpoint(*args, **kwargs)
         if "run" not in checkpoint:
             raise HoldfastError(
-                "No StreamCheckpoint wrote this checkpoint, so no run can resume from it. Choose "
-                "another."
+                "No StreamCheckpoint wrote this checkpoint, so no run can resume. Choose another."
             )
         remedy = "Use the settings of that run, or start a new run in another folder."
         check_same(checkpoint["run"], self.own(), "checkpoint belongs to another run", remedy)

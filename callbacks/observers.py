@@ -136,8 +136,7 @@ class HoldOut(PeriodicObserver):
         end = stream.start + images
         if stream.images is not None and end > stream.images:
             raise HoldfastError(
-                f"The held-out stream has {stream.images} images, not {end}. Use fewer, or start "
-                "earlier."
+                f"The held-out stream has {stream.images} images, not {end}. Use fewer, or start earlier."
             )
         self.stream, self.images = stream, images
 

@@ -155,8 +155,7 @@ class AlarmReset(Reset):
     def should_reset(self, method: Adapting) -> bool:
         if self.heard is None:
             raise HoldfastError(
-                f"Outside a Trainer, pass {type(self).__name__} the {self.alarm} itself, not its "
-                "name."
+                f"Outside a Trainer, pass {type(self).__name__} the {self.alarm}, not its name."
             )
         return self.heard.alarm
 

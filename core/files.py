@@ -92,8 +92,7 @@ def read_yaml(path: Path) -> Any:
 def unreadable(path: Path, why: str) -> HoldfastError:
     """The message for a file that is damaged, missing or not readable."""
     return HoldfastError(
-        f"{path} cannot be read ({why}). Restore it, or remove {path.parent} to start that run "
-        "anew."
+        f"{path} cannot be read ({why}). Restore it, or remove {path.parent} to start that run anew."
     )
 
 

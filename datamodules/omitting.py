@@ -65,8 +65,7 @@ class Omitting(SegmentWrapper):
             )
         if network is None and (top or entropy):
             raise HoldfastError(
-                f"top={top} and entropy={entropy:g} need a network that scores the images. Pass "
-                "network."
+                f"top={top} and entropy={entropy:g} need a network that scores images. Pass network."
             )
         super().__init__(stream, images, **kwargs)
         self.pool, self.top, self.entropy = pool, top, entropy
@@ -96,8 +95,7 @@ class Omitting(SegmentWrapper):
         left = (ranks >= self.top) & ((entropies > self.entropy) | (self.entropy == 0))
         if not left.any():
             raise HoldfastError(
-                f"top={self.top} and entropy={self.entropy:g} omit all {self.pool} images. Omit "
-                "fewer, or increase pool."
+                f"top={self.top} and entropy={self.entropy:g} omit all {self.pool} images. Raise pool."
             )
         kept, others = positions[left], entropies[~left]
         facts = {

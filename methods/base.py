@@ -238,8 +238,7 @@ class TTAMethod(Resettable):
             self.check_images(images)
             if self._unfitted:
                 rank_zero_warn(
-                    f"{type(self).__name__} will fit to this batch alone. Call fit with source "
-                    "images first."
+                    f"{type(self).__name__} fits to this batch alone. Call fit with source images."
                 )
                 self.fit([images])
             logits = self._finite_step(images.clone() if images.is_inference() else images)

@@ -54,8 +54,7 @@ def check_images(images: Any, network: nn.Module, wanted: torch.dtype | None, fi
         found = f"The images have values down to {lowest:.3g}"
         if normalisation(network) is not None:
             raise HoldfastError(
-                f"{found}, and the network normalises its inputs itself. Pass images in "
-                "[0,1], not normalised ones."
+                f"{found}, and the network normalises its inputs itself. Pass images in [0,1]."
             )
         rank_zero_warn(
             f"{found}, but methods expect [0,1]. Let the network subtract the mean and divide by the "

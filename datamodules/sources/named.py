@@ -34,8 +34,7 @@ def source_config(
         raise HoldfastError(f"--labels applies to a folder, not to {name}. Leave it out.")
     if name == "digits" and size not in (None, Digits.size):
         raise HoldfastError(
-            f"--size {size} does not apply to digits, which have {Digits.size} pixels. Leave it "
-            "out."
+            f"--size {size} does not apply to digits, which have {Digits.size} pixels. Leave it out."
         )
     if name in ("digits", "glyphs"):
         sizes = {} if size is None or name == "digits" else {"size": size}

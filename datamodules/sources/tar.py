@@ -141,6 +141,5 @@ def decode(sample: Sample) -> Tensor:
             return torch.from_numpy(np.array(image.convert("RGB"))).permute(2, 0, 1)
     except Exception as error:  # Pillow raises many types of errors for a damaged image
         raise HoldfastError(
-            f"An image in a shard cannot be decoded ({sample.info}, {error}). Download or generate "
-            "the shard again."
+            f"An image in a shard cannot be decoded ({sample.info}, {error}). Generate the shard again."
         ) from error

@@ -169,8 +169,7 @@ def zero_shot(
         import open_clip
     except ImportError:
         raise HoldfastError(
-            "open_clip is not installed. Run: pip install open_clip_torch (Holdfast's extra "
-            "'clip')."
+            "open_clip is not installed. Run: pip install open_clip_torch, or holdfast[clip]."
         ) from None
     architecture, _, tag = name.partition(".")
     if architecture not in open_clip.list_models():
@@ -261,8 +260,7 @@ def read_checkpoint(file: Path) -> dict[str, Tensor]:
             state = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:  # pickle, zip and safetensors errors of many kinds
         raise HoldfastError(
-            f"{file} cannot be read as a checkpoint ({reason(error)}). Pass a file with "
-            "`model.state_dict()`."
+            f"{file} cannot be read as a checkpoint ({reason(error)}). Pass one with `model.state_dict()`."
         ) from error
     for key in ("state_dict", "model"):
         state = state.get(key, state) if isinstance(state, dict) else state
