@@ -213,7 +213,12 @@ class TTAMethod(Resettable):
         raise NotImplementedError
 
     def update(self, images: Tensor) -> Tensor:
-        """Forward pass, loss and optimizer step; returns the logits [B,C] from before the step."""
+        """Forward pass, loss and optimizer step; returns the logits [B,C] from before the step.
+
+        Where nothing adapts, it is a prediction.
+        """
+        if self.optimizer is None:
+            return self.predict(images)
         logits = self(images)
         loss = self.loss(logits, images)
         if loss is not None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from .. import HoldfastError, in_range
 from .base import TTAMethod
@@ -46,6 +46,3 @@ class BNAdapt(TTAMethod):
         else:
             settings = {"prior": self.prior, "alpha": self.alpha, "stored": self.stored}
             replace_batch_norms(self.backbone, BlendedBatchNorm, **settings)
-
-    def update(self, images: Tensor) -> Tensor:
-        return self.predict(images)

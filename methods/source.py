@@ -1,7 +1,5 @@
 """The frozen source model."""
 
-from torch import Tensor
-
 from .base import TTAMethod
 
 
@@ -12,6 +10,3 @@ class Source(TTAMethod):
 
     def prepare(self) -> None:
         """Leave the backbone as it is."""
-
-    def update(self, images: Tensor) -> Tensor:
-        return self.predict(images)
