@@ -8,7 +8,7 @@ import warnings
 from functools import partial
 from importlib.metadata import distribution
 from pathlib import Path
-from statistics import mean
+from statistics import geometric_mean, mean, median
 from types import ModuleType
 from typing import Any
 
@@ -64,7 +64,7 @@ def photographs(count: int, height: int, width: int) -> Tensor:
 
 
 def corruption_speeds(args: argparse.Namespace) -> Rows:
-    """The row of each corruption, of the means, and of CCC's pairs."""
+    """The row of each corruption, of their ratios' means, and of CCC's pairs."""
     cv2.setNumThreads(args.threads)
     images = photographs(args.batch, args.size, args.size).to(args.device)
     one = np.ascontiguousarray(images[0].permute(1, 2, 0).cpu().numpy())
@@ -77,9 +77,9 @@ def corruption_speeds(args: argparse.Namespace) -> Rows:
         found[name] = seconds(jobs, args.device, args.rounds)
         found[name]["holdfast"] /= len(images)
         yield name, compared(found[name])
-    for title, names in (("mean of the 15", CORRUPTIONS), ("mean of the 19", CORRUPTIONS + EXTRA)):
-        means = {part: mean(found[name][part] for name in names) for part in found[names[0]]}
-        yield title, compared(means)
+    ratios = [compared(found[name])["ratio"] for name in CORRUPTIONS]
+    for title, summary in (("geometric mean", geometric_mean), ("median", median)):
+        yield f"{title} of the 15", {"ratio": round(summary(ratios), 1)}
     larger = photographs(args.batch, 375, 500).to(args.device)
     pairs = {
         f"{a}, {b}": partial(ccc_pair, larger, a, b, args.size)

@@ -102,7 +102,7 @@ def section(
         parts.append(f"The largest differences from the paper's setup:\n\n{largest}")
     parts.append(f"{caption}:\n\n{formatted(numbers(table, published), form)}")
     if protocol := results.get("protocol"):  # results of earlier versions lack it
-        parts.append(f"P{protocol[1:]}; {table.unit.partition(',')[0]}.")
+        parts.append(f"P{protocol[1:]}; {table.unit.partition(', ')[0]}.")
     if table.axis:
         parts.append(f"Columns: {table.axis}.")
     if picture:

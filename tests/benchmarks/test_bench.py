@@ -53,7 +53,7 @@ def test_estimators(tmp_path: Path) -> None:
 
 def test_streams(tmp_path: Path) -> None:
     found = measured(tmp_path, "streams", "--size", "32")
-    assert found.keys() >= {*CORRUPTIONS, *EXTRA, "mean of the 15", "CCC's pairs"}
+    assert found.keys() >= {*CORRUPTIONS, *EXTRA, "geometric mean of the 15", "CCC's pairs"}
     fog = found["fog"]
     assert fog["ratio"] == pytest.approx(fog["holdfast"] / fog["imagecorruptions"], abs=0.06)
     assert found["CCC's pairs"].keys() == {"holdfast"}
