@@ -1,4 +1,4 @@
-"""`holdfast bench SUBJECT`: measure what steps, streams, estimators, runs or a loader cost on this machine.
+"""`holdfast bench SUBJECT`: measure what steps, streams, estimators or a loader cost on this machine.
 
 The jobs of a row and its reference take turns, so that other load affects all of them equally: compare
 the ratios, not the milliseconds, between machines. On a CPU all times are processor times.
@@ -42,14 +42,6 @@ SUBJECTS = {
         "with their ratio, and of CCC's pipeline: crop, flip, two corruptions, JPEG.",
     ),
     "estimators": Subject("estimators", 32, 0.3, "Each estimate's time in forward passes."),
-    "runs": Subject(
-        "runs",
-        32,
-        0.2,
-        "A whole run of one batch of glyphs with Source, from its configuration to its summary, beside a "
-        "bare loop that makes the same network, stream and batch: ms, its milliseconds; bare, its time in "
-        "bare loops.",
-    ),
     "loader": Subject(
         "loaders",
         224,
@@ -79,7 +71,7 @@ def parser() -> argparse.ArgumentParser:
         add("--threads", type=int, default=1, help="CPU threads (default: 1)")
         add("--device", help="default: the GPU if there is one, otherwise cpu")
         add("--json", type=Path, metavar="FILE", help="also write the table to a file")
-        if name in ("steps", "estimators", "runs"):
+        if name in ("steps", "estimators"):
             add("--backbone", default="glyphs", help="a network by name (default: glyphs)")
         if name == "steps":
             add("--methods", nargs="+", help="default: all")
@@ -125,7 +117,6 @@ def main(argv: list[str]) -> int:
         "streams": stream_speed.corruption_speeds,
         "estimators": step_cost.estimator_costs,
         "loader": stream_speed.loader_speeds,
-        "runs": step_cost.run_costs,
     }[args.subject]
     rows = {}
     for name, row in measure(args):

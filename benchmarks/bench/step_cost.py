@@ -1,15 +1,13 @@
-"""The cost of each method's step and of each estimator in passes of the network, and that of a run."""
+"""The cost of each method's step and of each estimator in passes of the network."""
 
 import argparse
 import io
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from copy import deepcopy
 from functools import partial
-from itertools import count
 from statistics import median
 from typing import Any
 
@@ -19,11 +17,9 @@ from torch.utils.benchmark import Timer, timer
 
 from ... import HoldfastError, methods
 from ...callbacks import AETTA, GDE, AdvPerturb, RiskMonitor, SoftmaxScore
-from ...datamodules import Corrupted, Glyphs
 from ...methods import Tent, TTAMethod
 from ...methods.backbones.load import find_network
 from ...methods.functional import softmax_entropy
-from ..test import run
 
 Job = Callable[[], object]
 Rows = Iterator[tuple[str, dict[str, float]]]  # names, and numbers by column
@@ -164,36 +160,6 @@ def estimator_costs(args: argparse.Namespace) -> Rows:
     for name, own in found.items():
         forwards = own / found["forward pass"]
         yield name, {"ms": round(1000 * own, 3), "forwards": round(forwards, 2)}
-
-
-def run_costs(args: argparse.Namespace) -> Rows:
-    """The row of a run of one batch, and that of a bare loop."""
-    size, own = {"size": args.size}, {"each": args.batch, "batch_size": args.batch}
-    glyphs = {"class_path": "Glyphs", "init_args": size}
-    config = {
-        "model": {"class_path": "Source", "init_args": {"backbone": args.backbone}},
-        "data": {
-            "class_path": "Corrupted",
-            "init_args": {"source": glyphs, "corruptions": [], **own},
-        },
-        "trainer": {"accelerator": args.device.type},
-        "progress": False,
-    }
-
-    def bare() -> None:
-        method = methods.Source(args.backbone).to(args.device)
-        for batch in Corrupted(Glyphs(**size), [], **own).test_dataloader():
-            method.adapt(batch.images.to(args.device))
-
-    with tempfile.TemporaryDirectory() as folder:
-        numbers = count()
-        jobs: dict[str, Job] = {
-            "bare loop": bare,
-            "run": lambda: run(config | {"out": f"{folder}/{next(numbers)}"}),
-        }
-        found = seconds(jobs, args.device, args.rounds)
-    for name, needed in found.items():
-        yield name, {"ms": round(1000 * needed, 1), "bare": round(needed / found["bare loop"], 2)}
 
 
 def times(

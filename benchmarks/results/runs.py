@@ -10,7 +10,7 @@ import numpy as np
 
 from ... import HoldfastError
 from ...files import read_json
-from ...run_folder import CELL, OUTPUTS, PROVENANCE, SUMMARY, begun, images_used, read_rows
+from ...run_folder import CELL, PROVENANCE, SUMMARY, begun, images_used, read_rows
 from .collapse import gap, has_collapsed, is_negative, lasting, stays_below
 from .run_protocol import Protocol, protocol
 from .run_state import State, fault, folders, state
@@ -216,21 +216,6 @@ class Run:
         """The step after which the run stays `collapse.below` the source model, if it has collapsed."""
         reference = self.of_source("accuracy") if self.collapsed else None
         return None if reference is None else stays_below(self.column("accuracy"), reference)
-
-    @property
-    def negative_flips(self) -> float | None:
-        """The share of images that the source model classifies correctly and this run does not.
-
-        None unless both runs stored their predictions (`DatasetEstimates`, adapting: true).
-        """
-        paths = [run.folder / OUTPUTS for run in (self, self.source) if run is not None]
-        if not self.adapts or len(paths) < 2 or not all(path.exists() for path in paths):
-            return None
-        with np.load(paths[0]) as ours, np.load(paths[1]) as theirs:
-            labels = ours["labels"]
-            if not np.array_equal(labels, theirs["labels"]):
-                return None
-            return float(np.mean((theirs["classes"] == labels) & (ours["classes"] != labels)))
 
     @property
     def images(self) -> int:

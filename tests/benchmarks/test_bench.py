@@ -59,11 +59,6 @@ def test_streams(tmp_path: Path) -> None:
     assert found["CCC's pairs"].keys() == {"holdfast"}
 
 
-def test_runs(tmp_path: Path) -> None:
-    found = measured(tmp_path, "runs")
-    assert found["bare loop"]["bare"] == 1 < found["run"]["bare"]
-
-
 def test_loader(tmp_path: Path) -> None:
     found = measured(tmp_path, "loader", "--images", "2", "--size", "32")
     assert all(value > 0 for row in found.values() for value in row.values())

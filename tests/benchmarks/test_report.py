@@ -32,7 +32,7 @@ RNG = np.random.default_rng(0)
 KEYS = (  # which scripts outside the project read
     *("method", "stream", "seed", "accuracy", "accuracy_last_eighth", "collapsed", "below_source"),
     *("images", "images_per_second", "accuracy_per_image", "collapse_step", "resets", "folder"),
-    *("negative_flips", "images_used", "never_updated", "finished", "protocol", "names"),
+    *("images_used", "never_updated", "finished", "protocol", "names"),
 )
 
 
@@ -212,16 +212,6 @@ def test_runs_of_one_name_on_the_same_images_are_not_averaged(tmp_path: Path) ->
         (tmp_path / name / "s-seed1" / "Tent").rename(tmp_path / name / "s-seed1" / name)
     found = [(row["method"], row["accuracy"]) for row in rows_of(tmp_path)]
     assert found == [("Tent (fast)", pytest.approx(0.4)), ("Tent (slow)", pytest.approx(0.2))]
-
-
-def test_negative_flips_need_both_predictions(tmp_path: Path) -> None:
-    made_up(tmp_path, "Source", [0.5])
-    made_up(tmp_path, "Tent", [0.5])
-    source, tent = collect(tmp_path)
-    assert tent.negative_flips is None
-    for run, classes in ((source, [0, 1, 2, 0]), (tent, [0, 1, 0, 3])):
-        np.savez(run.folder / "outputs.npz", classes=classes, labels=[0, 1, 2, 3])
-    assert tent.negative_flips == pytest.approx(1 / 4)  # the third; the fourth is gained
 
 
 def test_paired_differences() -> None:
