@@ -1,6 +1,6 @@
 """CCC's walks from one corruption to the next: their lengths, accuracies, and images."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby, permutations
 from pathlib import Path
 from statistics import mean, median
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ...datamodules import Calibration
 
 Pair = tuple[tuple[str, float], tuple[str, float]]  # two corruptions and their severities
+PAIR = ("gaussian_noise", "motion_blur")  # the pair in figure 2.2
+COLOURS = ("#d62728", "#ff9500", "#ffe100")  # of its walks: red, orange and yellow, as there
 SHOWN = 6  # severities in the grid of images
 SNOWING = ("zoom_blur", "snow")  # corruptions of the images along a walk
 IMAGES = 8  # number of images along a walk
@@ -40,15 +42,25 @@ def targets(cells: list[Cell]) -> tuple["Calibration", dict[str, tuple[float, Se
     return Calibration.load(next(iter(streams.values()))["calibration"]), found
 
 
+def path_of(
+    calibration: "Calibration", pair: Sequence[str], target: float
+) -> tuple[list[tuple[int, int]], list[float]]:
+    """The severity steps from the first corruption to the second, with the accuracy in percent at each."""
+    from ...datamodules.ccc import find_path  # deferred: imports torch
+
+    matrix = calibration.matrix(*pair)
+    path = find_path(matrix, target)
+    return path, [float(matrix[i, j]) for i, j in path]
+
+
 @experiment("rdumb/TA.1")
 def walk_lengths(cells: list[Cell]) -> pd.DataFrame:
     """lengths of CCC's walks between two corruptions"""
-    from ..streams.ccc_paths import lengths  # deferred: imports torch
-
     calibration, settings = targets(cells)
     rows = []
     for name, (target, corruptions) in settings.items():
-        own = lengths(calibration, target, corruptions)
+        pairs = permutations(corruptions, 2)
+        own = [len(path_of(calibration, pair, target)[0]) for pair in pairs]
         rows += [("", name, m.__name__, "walks", m(own)) for m in (min, max, mean, median)]
     return tidy(rows, unit="severity pairs in a walk", exact=True)
 
@@ -60,22 +72,42 @@ walk_lengths.says("harder-longer").above("CCC-Hard", "CCC-Medium", x="mean").abo
 
 def draw_accuracies(t: Table, cells: list[Cell], path: Path) -> Path:
     """Draw the images by both severities, next to the accuracies with the walks."""
-    from ..streams.ccc_paths import PAIR, draw_walks  # deferred: imports torch
-
     figure, (left, right) = panels(2, size=(11.5, 5.2), framed=True)
     grid: list[Pair] = [((PAIR[0], i), (PAIR[1], j)) for i in range(SHOWN) for j in range(SHOWN)]
     images = corrupted(cells[0].config["data"]["init_args"], grid)
     rows = [np.concatenate([*images[k : k + SHOWN]], axis=1) for k in range(0, len(grid), SHOWN)]
     left.imshow(np.concatenate(rows), extent=(-0.5, SHOWN - 0.5, SHOWN - 0.5, -0.5))
-    left.xaxis.tick_top()
-    left.xaxis.set_label_position("top")
-    down, across = (f"severity of {name.replace('_', ' ')}" for name in PAIR)
-    left.set(xlabel=across, ylabel=down)
+    label_severities(left)
     left.set_title("(a) an image by both severities", loc="left", fontsize=9)
     right.set_title("(b) walks of constant accuracy", loc="left", fontsize=9)
     calibration, settings = targets(cells)
-    draw_walks(right, calibration, PAIR, {name: target for name, (target, _) in settings.items()})
+    draw_walks(right, calibration, {name: target for name, (target, _) in settings.items()})
     return saved(figure, path)
+
+
+def draw_walks(ax: Any, calibration: "Calibration", targets: Mapping[str, float]) -> None:
+    """Draw the source accuracy over both severities of PAIR, with the walk for each target."""
+    from ...datamodules.calibration import STEP  # deferred: imports torch
+
+    matrix, half = calibration.matrix(*PAIR), STEP / 2
+    end = (len(matrix) - 1) * STEP + half
+    image = ax.imshow(matrix, cmap="Blues_r", extent=(-half, end, end, -half), aspect="equal")
+    for (name, target), colour in zip(targets.items(), COLOURS, strict=False):
+        down, right = zip(*path_of(calibration, PAIR, target)[0], strict=True)
+        steps = [[STEP * step for step in steps] for steps in (right, down)]
+        ax.plot(*steps, color="black", lw=3.6)
+        ax.plot(*steps, color=colour, lw=2.2, label=f"{name} ({target:g} %)")
+    label_severities(ax)
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=3, fontsize=8, frameon=False)
+    ax.figure.colorbar(image, ax=ax, label="accuracy of the source model, %", shrink=0.75)
+
+
+def label_severities(ax: Any) -> None:
+    """Label the axes with the severities of PAIR, as in figure 2.2."""
+    ax.xaxis.tick_top()
+    ax.xaxis.set_label_position("top")
+    down, across = (f"severity of {name.replace('_', ' ')}" for name in PAIR)
+    ax.set(xlabel=across, ylabel=down)
 
 
 def corrupted(stream: dict[str, Any], pairs: Sequence[Pair]) -> np.ndarray:
@@ -107,14 +139,12 @@ def corrupted(stream: dict[str, Any], pairs: Sequence[Pair]) -> np.ndarray:
 @experiment("rdumb/Fig2.2", picture=draw_accuracies)
 def walk_accuracies(cells: list[Cell]) -> pd.DataFrame:
     """images under gaussian noise and motion blur, and the walks between the two"""
-    from ..streams.ccc_paths import PAIR, walk  # deferred: imports torch
-
     calibration, settings = targets(cells)
     rows = []
     for name, (target, corruptions) in settings.items():
-        path, accuracy = walk(calibration, PAIR, target)
-        walks = (walk(calibration, pair, target)[1] for pair in permutations(corruptions, 2))
-        means = [float(np.mean(accuracies)) for accuracies in walks]
+        path, accuracy = path_of(calibration, PAIR, target)
+        pairs = permutations(corruptions, 2)
+        means = [float(np.mean(path_of(calibration, pair, target)[1])) for pair in pairs]
         numbers = {
             "target accuracy": target,
             "mean accuracy": float(np.mean(accuracy)),
@@ -180,12 +210,11 @@ def severities(walk: list[Step]) -> list[tuple[str, list[float]]]:
 def draw_walk(t: Table, cells: list[Cell], path: Path) -> Path:
     """Draw images along a walk, and below them the severities and accuracies of the table."""
     from ...datamodules.calibration import STEP  # deferred: imports torch
-    from ..streams.ccc_paths import walk
 
     figure, (strip, *axes) = panels(1 + len(t.panels), 1, size=(10, 7))
     calibration, settings = targets(cells)
     (target, _) = settings["CCC-Medium"]
-    path_of_walk, _ = walk(calibration, SNOWING, target)
+    path_of_walk, _ = path_of(calibration, SNOWING, target)
     places = np.unique(np.linspace(0, len(path_of_walk) - 1, IMAGES).astype(int))
     levels = [[STEP * level for level in path_of_walk[n]] for n in places]
     pairs = [((SNOWING[0], first), (SNOWING[1], second)) for first, second in levels]

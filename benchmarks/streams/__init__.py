@@ -1,1 +1,1 @@
-"""Commands for CCC streams: calibrations, walks and shards."""
+"""Commands for CCC streams: calibrations and shards."""

@@ -178,41 +178,18 @@ def write_cifar(
     recipe, epochs = CIFARS[name], epochs or EPOCHS[net]
     source, held = (CIFAR(data, recipe.classes, split) for split in ("train", "test"))
     torch.manual_seed(seed)
-    if net == "resnet18":
-        model = normalised(CIFARResNet18(recipe.classes), recipe.mean, recipe.std)
-        training, batch = by_aetta(model, source, recipe.batch, epochs, seed), recipe.batch
-        how = "SGD, cosine from 0.1 to 0, Nesterov momentum 0.9, weight decay 0.0005"
-    else:
-        model = normalised(CIFARResNet20(recipe.classes), recipe.mean, recipe.std)
-        training, batch = by_one_cycle(model, source, epochs, seed), BATCH
-        how = "SGD, OneCycle, peak 0.2, Nesterov momentum 0.9, weight decay 0.0005"
+    small = net == "resnet20"
+    kind: Callable[[int], nn.Module] = CIFARResNet20 if small else CIFARResNet18
+    batch, rate = (BATCH, "OneCycle, peak 0.2") if small else (recipe.batch, "cosine from 0.1 to 0")
+    model = normalised(kind(recipe.classes), recipe.mean, recipe.std)
+    training = by_sgd(model, source, batch, epochs, seed, one_cycle=small)
     training.facts = {
         **stated(name, seed, recipe.mean, recipe.std, source),
-        "optimizer": how,
+        "optimizer": f"SGD, {rate}, Nesterov momentum 0.9, weight decay 0.0005",
         "epochs": epochs,
         "batch": batch,
     }
     return write(out, training, held, len(held))
-
-
-def by_aetta(
-    model: nn.Sequential, source: ImageSource, batch: int, epochs: int, seed: int
-) -> Training:
-    """Whole epochs of the source with random crops and flips, by SGD with a cosine schedule."""
-
-    def cosine(optimizer: Optimizer, steps: int) -> LRScheduler:
-        return LambdaLR(optimizer, lambda step: (1 + math.cos(math.pi * step / steps)) / 2)
-
-    return by_sgd(model, source, batch, epochs, seed, 0.1, cosine)
-
-
-def by_one_cycle(model: nn.Sequential, source: ImageSource, epochs: int, seed: int) -> Training:
-    """Few epochs of the source with random crops and flips, by SGD with a rate that rises and falls."""
-
-    def cycle(optimizer: Optimizer, steps: int) -> LRScheduler:
-        return OneCycleLR(optimizer, 0.2, total_steps=steps + 1, cycle_momentum=False)
-
-    return by_sgd(model, source, BATCH, epochs, seed, 0.2, cycle)
 
 
 def by_sgd(
@@ -221,16 +198,24 @@ def by_sgd(
     batch: int,
     epochs: int,
     seed: int,
-    peak: float,
-    schedule: Callable[[Optimizer, int], LRScheduler],
+    one_cycle: bool = False,
 ) -> Training:
-    """Whole epochs by SGD, on a GPU if there is one; `schedule` is made for the number of all steps."""
+    """Whole epochs of the source with random crops and flips by SGD, on a GPU if there is one.
+
+    The learning rate falls as a cosine from 0.1 to 0, as AETTA's; with `one_cycle` it rises to 0.2 first.
+    """
     model, steps = model.to("cuda" if torch.cuda.is_available() else "cpu"), len(source) // batch
+    peak, total = 0.2 if one_cycle else 0.1, epochs * steps
     optimizer = torch.optim.SGD(
         model.parameters(), lr=peak, momentum=0.9, weight_decay=5e-4, nesterov=True
     )
+    schedule: LRScheduler
+    if one_cycle:
+        schedule = OneCycleLR(optimizer, peak, total_steps=total + 1, cycle_momentum=False)
+    else:
+        schedule = LambdaLR(optimizer, lambda step: (1 + math.cos(math.pi * step / total)) / 2)
     batches = partial(cropped, source, batch, seed)
-    return Training(model, batches, steps, epochs, optimizer, schedule(optimizer, epochs * steps))
+    return Training(model, batches, steps, epochs, optimizer, schedule)
 
 
 def cropped(source: ImageSource, batch: int, seed: int, epoch: int) -> Batches:

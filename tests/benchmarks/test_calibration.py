@@ -3,6 +3,7 @@
 import os
 import pickle
 import re
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,8 @@ from PIL import Image
 
 from holdfast import HoldfastError
 from holdfast.benchmarks.cli import main
+from holdfast.benchmarks.papers import rdumb_walks
 from holdfast.benchmarks.streams.calibrate import calibrate
-from holdfast.benchmarks.streams.ccc_paths import lengths
 from holdfast.datamodules import CCC, Calibration, Digits
 from holdfast.datamodules.ccc import EASY
 from holdfast.datamodules.corruptions import CORRUPTIONS, SHORT
@@ -79,7 +80,9 @@ def test_lengths_of_walks() -> None:
     """Where severity always costs accuracy, a walk at 0 % takes every step: 41, as in table A.1."""
     i, j = np.mgrid[:21, :21]
     falling = np.broadcast_to(80 * np.exp(-(i + j) / 12), (len(EASY), len(EASY), 21, 21))
-    assert set(lengths(Calibration(EASY, falling, {}), 0.0)) == {41}
+    calibration = Calibration(EASY, falling, {})
+    pairs = permutations(EASY, 2)
+    assert {len(rdumb_walks.path_of(calibration, pair, 0.0)[0]) for pair in pairs} == {41}
 
 
 CALIBRATE = (

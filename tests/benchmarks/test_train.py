@@ -15,7 +15,7 @@ from torchvision import datasets
 from holdfast import HoldfastError
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.train import source_models
-from holdfast.benchmarks.train.source_models import EMBEDDED, PAD, augmented, by_aetta, draw
+from holdfast.benchmarks.train.source_models import EMBEDDED, PAD, augmented, by_sgd, draw
 from holdfast.datamodules import ImageSource
 from holdfast.methods.backbones import load_backbone, normalised
 from holdfast.methods.backbones.load import provenance
@@ -110,7 +110,7 @@ def trained(source: Sixteen, unfinished: Path, seed: int = 5) -> dict[str, Tenso
     torch.manual_seed(seed)
     net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(3600, 10))
     model = normalised(net, [0.5] * 3, [0.25] * 3)
-    training = by_aetta(model, source, 8, 2, seed)
+    training = by_sgd(model, source, 8, 2, seed)
     training.facts = {"seed": seed}
     training.carry_out(unfinished)
     return model.state_dict()
