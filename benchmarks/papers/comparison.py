@@ -27,7 +27,10 @@ def differences(
     """
     if not theirs:
         return []
-    own, wanted = by_method(ours), by_method(alike(ours, theirs))
+    # The paper's runs on our data sets; all of its runs if it has not each of these.
+    known, there = ({cell.names["setting"] for cell in cells} for cells in (ours, theirs))
+    alike = [c for c in theirs if c.names["setting"] in known or not known <= there]
+    own, wanted = by_method(ours), by_method(alike)
     common = [method for method in own if method in wanted]
     differing: dict[tuple[str, str, str], list[str]] = {}
     having: dict[str, set[str]] = {}
@@ -47,20 +50,11 @@ def differences(
         one, two = ([n for n in sides[k] if n not in sides[1 - k]] for k in (0, 1))
         if one or two:
             found.append(sentence(f"{name}s", listed(one), listed(two)))
-    for name, count in (("seeds", seeds), ("runs", len)):
-        if not parts and count(ours) != count(theirs):
-            found.append(sentence(f"number of {name}", str(count(ours)), str(count(theirs))))
+    seeds = (len({cell.names["seed"] for cell in cells}) for cells in (ours, theirs))
+    for name, (left, right) in {"seeds": seeds, "runs": (len(ours), len(theirs))}.items():
+        if not parts and left != right:
+            found.append(sentence(f"number of {name}", str(left), str(right)))
     return found
-
-
-def alike(ours: Sequence[Cell], theirs: Sequence[Cell]) -> list[Cell]:
-    """The paper's runs on our data sets; all of its runs if it has not each of these data sets."""
-    known, wanted = ({cell.names["setting"] for cell in cells} for cells in (ours, theirs))
-    return [cell for cell in theirs if cell.names["setting"] in known or not known <= wanted]
-
-
-def seeds(cells: Sequence[Cell]) -> int:
-    return len({cell.names["seed"] for cell in cells})
 
 
 def by_method(cells: Iterable[Cell]) -> dict[str, list[Settings]]:

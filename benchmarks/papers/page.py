@@ -120,7 +120,8 @@ def section(
     if note := own.note(scale):
         parts.append(note)
     if facts := results.get("provenance"):
-        parts.append(origin(facts))
+        known = {k: ", ".join(v) if isinstance(v, list) else v for k, v in facts.items()}
+        parts.append(f"Provenance: {'; '.join(f'{k}: {v}' for k, v in known.items())}.")
     return "\n\n".join(parts)
 
 
@@ -169,7 +170,7 @@ def numbers(table: Table, published: Published) -> pd.DataFrame:
         if key in ours:
             rows.append({"": label(*key), **ours[key]})
         if key in published:
-            theirs = {x: as_printed(value) for x, value in published[key].items()}
+            theirs = {x: text_of(value, "g") for x, value in published[key].items()}
             rows.append({"": f"{label(*key)} (published)", **theirs})
     last = [*averaged, *([] if table.exact else ["runs"])]
     first = dict.fromkeys(["", *map(written, xs), *(x for row in published.values() for x in row)])
@@ -191,29 +192,18 @@ def number(values: Values[str], usual: int) -> str:
     return text if usual == len(values) else f"{text} (n={len(values)})"
 
 
-def text_of(value: float | list[float] | None) -> str:
+def text_of(value: float | list[float] | None, form: str = ".2f") -> str:
     """A number, or a mean and its standard deviation, as text; "-" if there is none."""
     if value is None:
         return "-"
-    return f"{value[0]:.2f} ± {value[1]:.2f}" if isinstance(value, list) else f"{value:.2f}"
+    return " ± ".join(
+        format(part, form) for part in (value if isinstance(value, list) else [value])
+    )
 
 
 def label(panel: str, curve: str) -> str:
     """The name of a row."""
     return f"{panel}: {curve}" if panel else curve
-
-
-def as_printed(value: float | list[float] | None) -> str:
-    """A published number, or a mean and its standard deviation; "-" if there is none."""
-    if value is None:
-        return "-"
-    return " ± ".join(f"{part:g}" for part in value) if isinstance(value, list) else f"{value:g}"
-
-
-def origin(facts: Mapping[str, Any]) -> str:
-    """The provenance of results as a sentence."""
-    words = ((name, ", ".join(v) if isinstance(v, list) else v) for name, v in facts.items())
-    return f"Provenance: {'; '.join(f'{name}: {value}' for name, value in words)}."
 
 
 def verdict_text(found: list[Verdict]) -> str:

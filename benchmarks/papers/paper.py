@@ -79,11 +79,12 @@ def main(argv: list[str]) -> int:
 
 def entry(own: Experiment, scale: str, whole: bool = False) -> dict[str, Any]:
     """An experiment as JSON; whole: with its committed numbers and the verdict on each claim."""
+    verdicts = {s: counted([v.state for v in own.judged_at(s)]) for s in own.kept}
     found = {
         **{"name": own.name, "paper": own.paper, "shows": own.shows, "scales": list(own.suites)},
         "suites": {scale: list(names) for scale, names in own.suites.items()},
-        **{"done": bool(own.committed), "verdict": own.verdict, "remark": own.note()},
-        "verdicts": {s: counted([v.state for v in own.judged_at(s)]) for s in own.kept},
+        **{"done": bool(own.committed), "verdict": verdicts.get(EMBEDDED, "")},
+        **{"remark": own.note(), "verdicts": verdicts},
     }
     if whole:
         claims = [verdict.as_json() for verdict in own.judged_at(scale)]

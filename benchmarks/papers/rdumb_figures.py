@@ -15,7 +15,7 @@ from .accuracy_tables import WINDOWS, over_stream, windows
 from .claims import Part, Parts, above
 from .experiment import experiment
 from .rdumb_tables import CCC, COLLAPSING, HARDER, METHODS, ON_CCC, Runs
-from .table import LAST, Rows, Table, X, second_half, tidy
+from .table import LAST, Rows, Table, second_half, tidy
 
 two_streams = experiment("rdumb/Fig2.1")(over_stream, order=["Source", "ETA", "CoTTA"], spread=True)
 two_streams.says("below-on-ccc").above("Source", ["ETA", "CoTTA"], "CCC-Medium", LAST)
@@ -74,17 +74,16 @@ def peaks(runs: Runs) -> pd.DataFrame:
     return tidy(rows, unit="accuracy, % of its highest", axis="steps", notes=notes)
 
 
-def after_200(t: Table) -> X:
-    """The x of the 200 steps (12,500 images) at which the paper observes the peak, or the middle."""
-    later = [x for x in t.xs if isinstance(x, int | float) and x >= 200]
-    return later[0] if len(later) > 1 else t.xs[len(t.xs) // 2]
-
-
 def at_200(t: Table, change: Callable[[pd.Series, pd.Series, pd.Series], pd.Series]) -> Parts:
-    """A change on each corruption, from all runs' accuracies at the start, at 200 steps, at the end."""
+    """A change on each corruption, from all runs' accuracies at the start, at 200 steps, at the end.
+
+    The paper observes the peak at 200 steps (12,500 images); of shorter streams it is the middle.
+    """
+    later = [x for x in t.xs if isinstance(x, int | float) and x >= 200]
+    peak = later[0] if len(later) > 1 else t.xs[len(t.xs) // 2]
     numbers = t.frame.pivot(index=["panel", "curve", "run"], columns="x", values="value")
     for panel in t.panels:
-        ends = (numbers.loc[panel, x] for x in (t.xs[0], after_200(t), t.xs[-1]))
+        ends = (numbers.loc[panel, x] for x in (t.xs[0], peak, t.xs[-1]))
         yield Part(panel, above_zero(change(*ends).to_dict()), 0)
 
 
@@ -113,15 +112,11 @@ def gains_since(run: Run, event: str, marks: list[Any]) -> Iterator[tuple[Any, .
     if run.bnadapt is None or run.bnadapt is run:
         return
     gain = 100 * (run.column("accuracy") - run.bnadapt.column("accuracy")[: len(run.rows)])
-    bins = np.floor(np.log2(steps_since(marks))).astype(int)
+    changes = np.cumsum([False, *(a != b for a, b in pairwise(marks))])
+    steps = pd.Series(changes).groupby(changes).cumcount().to_numpy() + 1
+    bins = np.floor(np.log2(steps)).astype(int)
     for number in np.unique(bins):
         yield event, run.label, 2 ** int(number), run.place, gain[bins == number].mean()
-
-
-def steps_since(marks: list[Any]) -> np.ndarray:
-    """The number [n] of batches since the last change of the marks, including the current batch."""
-    changes = np.cumsum([False, *(a != b for a, b in pairwise(marks))])
-    return pd.Series(changes).groupby(changes).cumcount().to_numpy() + 1
 
 
 since.says("eta-ahead").above("ETA", "EATA", CHANGED, slice(3))
@@ -252,13 +247,6 @@ def norms_by_stage(run: Run) -> pd.DataFrame:
     return (norms**2).T.groupby(stage, sort=False).sum().T ** 0.5
 
 
-def end_of_lead(t: Table) -> X:
-    """The x after which the mean of ETA stays below the source model's."""
-    eta, source = ([t.mean("accuracy", curve, x) or 0 for x in t.xs] for curve in ("ETA", "Source"))
-    ahead = [n for n in range(len(t.xs)) if eta[n] >= source[n]]
-    return t.xs[min(ahead[-1] + 1 if ahead else 0, len(t.xs) - 1)]
-
-
 weights.says("grow").rises(panel="weights")
 
 
@@ -268,10 +256,13 @@ weights.says("grow").rises(panel="weights")
     unless="ETA does not end below the source model",
 )
 def later(t: Table) -> Parts:
-    """The growth of each layer's weights after the collapse minus that before it."""
+    """The growth of each layer's weights after the mean of ETA stays below Source's minus that before."""
+    eta, source = ([t.mean("accuracy", curve, x) or 0 for x in t.xs] for curve in ("ETA", "Source"))
+    ahead = [n for n in range(len(t.xs)) if eta[n] >= source[n]]
+    collapse = t.xs[min(ahead[-1] + 1 if ahead else 0, len(t.xs) - 1)]
     own = t.frame[t.frame["panel"] == "weights"]
     own = own.pivot(index=["curve", "run"], columns="x", values="value")
-    first, at, last = (own[x] for x in (t.xs[0], end_of_lead(t), t.xs[-1]))
+    first, at, last = (own[x] for x in (t.xs[0], collapse, t.xs[-1]))
     for layer in t.curves("weights"):
         gaps = ((last - at) - (at - first))[layer]
         yield Part(layer, above_zero(gaps.to_dict()), 0)

@@ -176,6 +176,8 @@ def provenance(runs: Iterable[Run]) -> dict[str, Any]:
         return ", ".join(sorted(known))
 
     commits = {str(own.get("commit")) for own in facts} | {str(commit())}
+    # Of data that do not come with Holdfast: number, crops, hash of the names.
+    images = sorted({f"{own['source']}, {own['content']}" for own in facts if "content" in own})
     return {
         "version": installed("holdfast"),
         "commit": ", ".join(sorted(commits)),
@@ -183,14 +185,8 @@ def provenance(runs: Iterable[Run]) -> dict[str, Any]:
         "threads": of_runs("threads", os.cpu_count()),
         "processor": of_runs("device", processor()),
         "weights": sorted({run.weights for run in runs if run.weights}) or "none",
-        **({"images": images} if (images := images_of(runs)) else {}),
+        **({"images": images} if images else {}),
     }
-
-
-def images_of(runs: Iterable[Run]) -> list[str]:
-    """The images of runs on data that do not come with Holdfast: number, crops, hash of the names."""
-    facts = [run.provenance for run in runs]
-    return sorted({f"{own['source']}, {own['content']}" for own in facts if "content" in own})
 
 
 def write(own: Experiment, results: dict[str, Any], cells: list[Cell], folder: Path) -> Path:
