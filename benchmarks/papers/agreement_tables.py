@@ -76,7 +76,7 @@ def lines(
 
     drawn, shifts: the ensembles and shifts in the figure, with the first seed.
     """
-    from ..results.agreement_plot import points  # deferred: imports torch
+    from ..results.model_agreement import points  # deferred: imports torch
 
     rows: Rows = []
     figure: dict[tuple[int, int], tuple[str, list[Any]]] = {}

@@ -25,7 +25,6 @@ from ... import HoldfastError
 from ...files import read_json
 from ..suites import grid, trials
 from ..suites.cell import Cell
-from ..suites.variants import filled
 from .table import Table
 from .verdicts import UNJUDGED, Claim, Verdict, counted, judge
 
@@ -132,7 +131,7 @@ class Experiment:
         found: dict[Path, Cell] = {}
         for name in self.suites[scale] if self.takes in ("runs", "cells") else ():
             suite = grid.load(name, scale if grid.scales(name) else None)
-            suite = filled(suite, folders or {})
+            suite = grid.filled(suite, folders or {})
             if number := self.budget.get(scale):
                 tried = trials.rates(suite, number)
                 every = trials.cells(trials.on_holdout(suite) | replaced, tried)

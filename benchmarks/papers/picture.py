@@ -20,10 +20,10 @@ FEW = 6  # maximum number of curves with bands, which hide each other
 def draw(table: Table, path: Path) -> Path:
     """Draw lines through points if there are any, curves along an axis, or otherwise a dot per run."""
     if table.points:
-        from ..results import agreement_plot  # deferred: imports torch
+        from ..results import model_agreement  # deferred: imports torch
 
-        points = {name: agreement_plot.Points(*own) for name, own in table.points.items()}
-        return agreement_plot.draw(points, path)
+        points = {name: model_agreement.Points(*own) for name, own in table.points.items()}
+        return model_agreement.draw(points, path)
     names = table.panels if table.along else [written(x) for x in table.xs]
     columns = 2 if len(names) == 4 else min(3, len(names))
     height = 2.8 if table.along else max(2.8, 0.16 * len(table.cells))

@@ -146,8 +146,7 @@ def fit(args: Namespace) -> None:
 def agree(args: Namespace) -> None:
     """Print the estimates for each model on each stream, and their errors for each stream."""
     # Deferred: they import torch.
-    from .agreement_plot import draw, points
-    from .model_agreement import TRUSTED, estimate, from_folders, from_runs
+    from .model_agreement import TRUSTED, draw, estimate, from_folders, from_runs, points
 
     several = [*from_runs(args.folders), *from_folders(args.folders, args.together)]
     if not several:

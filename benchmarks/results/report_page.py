@@ -1,11 +1,13 @@
 """The page of `holdfast report FOLDER --html FILE`: the tables of the report, and charts by Bokeh."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
@@ -14,14 +16,27 @@ from ... import HoldfastError
 from ...files import whole_file, written
 from ...run_folder import CONFIG
 from . import report
-from .batch_means import by_name
-from .charts import NOTE, charts
-from .groups import groups
+from .batch_means import by_name, curve, mean_curve, names_in
+from .collapse import intervals
+from .estimate_quality import alarms
+from .groups import Methods, groups, styles_of
+from .palette import Style
 from .runs import Run, with_results
 from .tables import details, matrix, means, pairs
 from .text_table import first_of, points
 
 SKIPPED = ["method", "stream_id", "started", "resumed", "ran_on", "setting", "setting_id"]
+
+MOST_BANDS = 150  # maximum number of corruption bands; more would hide the curves
+STEP = 0.035  # distance between two rows of marks, in accuracy
+NOTE = (
+    "Lines are means over runs in windows, bands one standard deviation. Below zero, in a row for each "
+    "method: resets (-) and alarms (triangles). Shades are corruptions. The charts of estimators show "
+    "accuracy estimated without labels (lines), and true accuracy (dots). Click a name in the legend to "
+    "mute a method."
+)
+
+Styles = Mapping[str, Style]
 
 
 def write(folder: Path, everything: list[Run], file: Path) -> Path:
@@ -111,3 +126,100 @@ def provenance(runs: Sequence[Run]) -> pd.DataFrame:
 def distinct(values: Iterable[Any]) -> list[str]:
     """The different values as text, without empty ones."""
     return list(dict.fromkeys(str(value) for value in values if value))
+
+
+# ---- charts ------------------------------------------------------------------------------------------
+
+
+def charts(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """The charts of each setting as JSON: accuracy over the stream, and each estimator's estimates."""
+    from bokeh.core.types import ID
+    from bokeh.embed import json_item
+
+    found, drawn = groups(runs), []
+    styles = styles_of(found)
+    for setting, methods in found.items():
+        drawn.append(stream_chart(setting, methods, styles))
+        drawn += estimate_charts(setting, methods, styles)
+    return [dict(json_item(chart, ID(f"chart {n}"))) for n, chart in enumerate(drawn)]
+
+
+def new_chart(title: str) -> Any:
+    """A chart of accuracy over the images seen; a click on a method in its legend mutes it."""
+    from bokeh.models import HoverTool, NumeralTickFormatter
+    from bokeh.models.annotations import Legend
+    from bokeh.plotting import figure
+
+    hover = HoverTool(tooltips=[("", "$name"), ("images", "$x{0,0}"), ("accuracy", "$y{0.0%}")])
+    tools: list[Any] = ["pan", "wheel_zoom", "box_zoom", "reset", hover]
+    chart = figure(title=title, height=320, sizing_mode="stretch_width", tools=tools)
+    chart.add_layout(Legend(click_policy="mute", label_text_font_size="11px"), "right")
+    chart.toolbar.autohide = True
+    chart.xaxis.formatter = NumeralTickFormatter(format="0.[0]a")
+    chart.yaxis.formatter = NumeralTickFormatter(format="0%")
+    return chart
+
+
+def look(label: str, styles: Styles) -> dict[str, Any]:
+    """What all glyphs of a method share."""
+    colour = styles[label].colour
+    return {"legend_label": label, "name": label, "color": colour, "muted_alpha": 0.03}
+
+
+def stream_chart(setting: str, methods: Methods, styles: Styles) -> Any:
+    """The chart of one setting: mean curves, marks below and corruptions behind them."""
+    chart, row = new_chart(setting), 0
+    runs = [run for same in methods.values() for run in same]
+    if len({run.place for run in runs}) == 1:
+        shade_corruptions(chart, max(runs, key=lambda run: run.images))
+    for label, same in methods.items():
+        shared = look(label, styles)
+        if curves := [curve(run) for run in same if run.accuracy is not None]:
+            found = mean_curve(curves)
+            chart.varea(found.index, found["low"], found["high"], alpha=0.12, **shared)
+            dashes = list(styles[label].dashes)
+            chart.line(found.index, found["mean"], line_width=2, line_dash=dashes, **shared)
+        marks = [(kind, at) for run in same for kind, at in marks_of(run) if len(at)]
+        row += bool(marks)
+        for kind, images in marks:
+            marker = "dash" if kind == "reset" else "triangle"
+            own = shared | {"name": f"{label}: {kind}", "marker": marker}
+            chart.scatter(images, np.full(len(images), -STEP * row), size=7, **own)
+    return chart
+
+
+def marks_of(run: Run) -> Iterator[tuple[str, np.ndarray]]:
+    """The image counts at which a run was reset or raised an alarm (by rule)."""
+    images = run.column("images")
+    yield "reset", images[run.column("reset") > 0]
+    for (name, rule), alarm in alarms(run).items():
+        yield f"alarm of {name}: {rule}", images[[found.first for found in intervals(alarm)]]
+
+
+def shade_corruptions(chart: Any, run: Run) -> None:
+    """Shade the corruptions of a run's stream, ignoring severities, unless there are too many."""
+    bands = [
+        (name, list(rows)[-1]["images"])
+        for name, rows in groupby(run.rows, lambda row: " + ".join(names_in(row)))
+    ]
+    start = 0
+    for n, (name, end) in enumerate(bands if 1 < len(bands) <= MOST_BANDS else ()):
+        shade = {"color": ("#777777", "#bbbbbb")[n % 2], "alpha": 0.1, "name": name}
+        chart.quad(left=start, right=end, bottom=0, top=1, **shade)
+        start = end
+
+
+def estimate_charts(setting: str, methods: Methods, styles: Styles) -> Iterator[Any]:
+    """One chart per estimator with the mean curves of its estimates and of the true accuracy."""
+    runs = [run for same in methods.values() for run in same]
+    for name in dict.fromkeys(name for run in runs for name in run.estimators):
+        chart = new_chart(f"{name} ({setting})")
+        for label, same in methods.items():
+            if watched := [run for run in same if name in run.estimators]:
+                estimate, truth = (
+                    mean_curve([curve(run, column) for run in watched])["mean"]
+                    for column in (name, "accuracy")
+                )
+                chart.line(estimate.index, estimate, line_width=2, **look(label, styles))
+                chart.scatter(truth.index, truth, size=4, **look(label, styles))
+        yield chart

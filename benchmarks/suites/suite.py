@@ -13,7 +13,6 @@ from ..results import report
 from . import grid
 from .cell import Cell, check_cells, prepare
 from .execution import Processes, Runner, run_all
-from .variants import filled
 
 FOLDERS = {  # of the user's data: options, and words in the suites
     "images": "ImageNet's images in folders named by synset: its validation set, or any others "
@@ -148,7 +147,7 @@ def add_data(parser: argparse.ArgumentParser) -> None:
 def load(name: str, args: argparse.Namespace, scale: str | None = None) -> dict[str, Any]:
     """Load a suite and apply the options of the command line."""
     given = {"out": args.out, "seeds": args.seeds}
-    return filled(grid.load(name, scale), folders(args)) | {
+    return grid.filled(grid.load(name, scale), folders(args)) | {
         key: value for key, value in given.items() if value is not None
     }
 

@@ -9,7 +9,7 @@ from ... import HoldfastError
 from ...imagenet import EXTRA
 from . import grid
 from .cell import Cell
-from .variants import Variant, merged
+from .grid import Variant, merged
 
 # A second argument that a method's paper studies, and the factor to its lower and its higher value.
 SECOND: dict[str, tuple[str, float]] = {

@@ -18,7 +18,7 @@ from ...datamodules.counter import mix, permuted
 from ...methods.backbones import normalised
 from ...methods.backbones.load import find_network
 from ..results.predictions import VALIDATION
-from ..suites.variants import expanded, merged
+from ..suites.grid import expanded, merged
 from .members import TRAIN, Examples, Task
 
 PIECE = 512  # number of images loaded at a time

@@ -22,7 +22,7 @@ from ...datamodules.counter import permuted
 from ...files import reason
 from ...hub import try_hub
 from ..results.predictions import VALIDATION, Predictions
-from ..suites.variants import expanded
+from ..suites.grid import expanded
 from .members import TRAIN, Examples, Task
 
 LENGTH = 384  # tokens, as is usual for SQuAD

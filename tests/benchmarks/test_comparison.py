@@ -7,7 +7,7 @@ import pytest
 from holdfast.benchmarks.papers.comparison import differences
 from holdfast.benchmarks.suites import grid
 from holdfast.benchmarks.suites.cell import Cell
-from holdfast.benchmarks.suites.variants import merged
+from holdfast.benchmarks.suites.grid import merged
 
 SUITE: dict[str, Any] = {
     "out": "x",

@@ -2,8 +2,7 @@
 
 import pytest
 
-from holdfast.benchmarks.suites.grid import SUITES, cells, load, scales
-from holdfast.benchmarks.suites.variants import expanded
+from holdfast.benchmarks.suites.grid import SUITES, cells, expanded, load, scales
 from holdfast.benchmarks.test import parsed
 from holdfast.imagenet import EXTRA
 

@@ -22,7 +22,7 @@ from holdfast.benchmarks.results.report import status
 from holdfast.benchmarks.results.run_state import folders, state
 from holdfast.benchmarks.suites import grid
 from holdfast.benchmarks.suites.execution import choose_gpu
-from holdfast.benchmarks.suites.variants import merged
+from holdfast.benchmarks.suites.grid import merged
 from holdfast.files import read_json
 from holdfast.run_folder import ERROR, read_rows
 from holdfast.run_folder import held as hold
