@@ -26,7 +26,6 @@ FEW = 8  # images from which the times of reading and corrupting are measured
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options of the command."""
     parser = argparse.ArgumentParser(
         "holdfast corruptions",
         description=__doc__,

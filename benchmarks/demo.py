@@ -11,7 +11,6 @@ FIRST = ("Source", "Tent", "RDumb")  # whose figure is drawn before the other me
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options of the command."""
     parser = argparse.ArgumentParser(
         "holdfast demo", description=__doc__, epilog="example: holdfast demo --seeds 43 44 45"
     )

@@ -8,12 +8,10 @@ METHODS = Path(__file__).parent.parent / "methods"
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command has no options."""
     return argparse.ArgumentParser("holdfast methods", description=__doc__)
 
 
 def main(argv: list[str]) -> None:
-    """Print the methods' names and ideas."""
     parser().parse_args(argv)
     for name, idea in ideas().items():
         print(f"{name:12} {idea}")

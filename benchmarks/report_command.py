@@ -10,7 +10,6 @@ from .results.text_table import FORMATS
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options of the command."""
     parser = argparse.ArgumentParser(
         "holdfast report",
         description=__doc__,

@@ -87,7 +87,8 @@ class RunCLI(LightningCLI):
         add("--compile", type=bool, default=False, help="compile the backbone")
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
-        self.out = Path(self.config.out or default_folder(self.config.model.class_path))
+        method = self.config.model.class_path.rpartition(".")[2]
+        self.out = Path(self.config.out or f"runs/{method}-{datetime.now():%Y%m%d-%H%M%S}")
         self.keeper = StreamCheckpoint(self.out / CHECKPOINTS, self.config.save_every)
         config: dict[str, Any] = {**self.config_init.trainer, **kwargs}
         config["callbacks"] = [*(config["callbacks"] or []), RunRecord(self.out), self.keeper]
@@ -141,11 +142,6 @@ def parts(config: dict[str, Any]) -> tuple[TTAMethod, Any]:
     with parser_errors():
         made = parser().instantiate_classes(parser().parse_object(config))
     return made.model, made.data
-
-
-def default_folder(class_path: str) -> str:
-    """The run folder if --out is not given."""
-    return f"runs/{class_path.rpartition('.')[2]}-{datetime.now():%Y%m%d-%H%M%S}"
 
 
 def whole_batches(batches: float | None) -> int | None:
@@ -225,7 +221,6 @@ def begin_folder(cli: RunCLI) -> None:
 
 
 def test(cli: RunCLI, checkpoint: Path | None) -> None:
-    """Run `Trainer.test`."""
     try:
         with death_in_a_sentence():
             cli.trainer.test(
@@ -312,7 +307,11 @@ def main(argv: list[str]) -> int:
     """Run the command and print the accuracy."""
     argv = with_presets(argv)
     if any(re.match(r"--([\w.]+\.)?help\b", word) for word in argv):
-        print_help(argv)
+        text = io.StringIO()
+        with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit), parser_errors():
+            parser().parse_args(argv)
+        # Without the hundreds of torch modules that may be a backbone.
+        print(re.sub(r",\s+known\s+subclasses:[^)]*", "", text.getvalue()), end="")
         return 0
     cli = run(with_saved_config(argv))
     if cli.trainer.is_global_zero:
@@ -337,14 +336,6 @@ def with_saved_config(argv: list[str]) -> list[str]:
     configured = any(word.startswith(("--model", "--config", "-c")) for word in others)
     saved = found.out / CONFIG
     return argv if configured or not saved.exists() else ["--config", str(saved), *argv]
-
-
-def print_help(argv: list[str]) -> None:
-    """Print a help text without the hundreds of torch modules that may be a backbone."""
-    text = io.StringIO()
-    with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit), parser_errors():
-        parser().parse_args(argv)
-    print(re.sub(r",\s+known\s+subclasses:[^)]*", "", text.getvalue()), end="")
 
 
 def result(folder: Path) -> str:

@@ -53,7 +53,6 @@ SUBJECTS = {
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options of the command, by subject."""
     parser = argparse.ArgumentParser(
         "holdfast bench",
         description=__doc__,

@@ -74,7 +74,6 @@ def step_costs(args: argparse.Namespace) -> Rows:
 def step_cost(
     method: TTAMethod, source: TTAMethod, images: Tensor, rounds: int
 ) -> dict[str, float]:
-    """A method's row of the table."""
     bare = deepcopy(method)
     contiguous = deepcopy(method).to(memory_format=torch.contiguous_format)
     adapting = [parameter for parameter, _ in bare.parameters_with_source()]
@@ -109,7 +108,6 @@ def step_cost(
 
 
 def forward(method: TTAMethod, images: Tensor) -> None:
-    """A forward pass of the network."""
     with torch.no_grad():
         method.backbone(images)
 
@@ -124,7 +122,6 @@ def minimise_entropy(method: TTAMethod, images: Tensor) -> None:
 
 
 def saved_bytes(module: nn.Module) -> int:
-    """The bytes of a module's `state_dict`."""
     file = io.BytesIO()
     torch.save(module.state_dict(), file)
     return file.tell()
@@ -141,7 +138,6 @@ def peak_memory(job: Job, device: torch.device) -> dict[str, float]:
 
 
 def estimator_costs(args: argparse.Namespace) -> Rows:
-    """The row of each estimator."""
     method = Tent(find_network(args.backbone, args.size)).to(args.device)
     images = torch.rand(args.batch, 3, args.size, args.size, device=args.device)
     estimators = {

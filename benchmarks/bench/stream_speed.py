@@ -108,7 +108,6 @@ def ccc_pair(images: Tensor, first: str, second: str, size: int) -> Tensor:
 
 
 def loader_speeds(args: argparse.Namespace) -> Rows:
-    """The row of each loader."""
     in_range(1, images=args.images)
     cv2.setNumThreads(args.threads)
     with tempfile.TemporaryDirectory() as folder:

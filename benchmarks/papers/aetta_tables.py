@@ -50,7 +50,6 @@ def with_average(rows: Rows) -> Rows:
 
 
 def by_method(runs: Runs) -> dict[str, Runs]:
-    """The runs of each adapting method."""
     return grouped([run for run in runs if run.adapts], lambda run: run.label)
 
 

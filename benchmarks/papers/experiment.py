@@ -73,7 +73,6 @@ class Experiment:
         self.shows = self.shows or " ".join((self.function.__doc__ or "").split())
 
     def __call__(self, *given: Any, **options: Any) -> pd.DataFrame:
-        """Compute the tidy frame."""
         return self.function(*given, **options)
 
     def says(self, id: str, **about: Any) -> Claim:

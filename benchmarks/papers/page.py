@@ -132,7 +132,6 @@ def rank(difference: str) -> int:
 
 
 def listed(items: Iterable[str]) -> str:
-    """A list in Markdown."""
     return "\n".join(f"- {item}" for item in items)
 
 
@@ -202,7 +201,6 @@ def text_of(value: float | list[float] | None, form: str = ".2f") -> str:
 
 
 def label(panel: str, curve: str) -> str:
-    """The name of a row."""
     return f"{panel}: {curve}" if panel else curve
 
 

@@ -24,7 +24,6 @@ repeats the runs."""
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options of the command."""
     parser = argparse.ArgumentParser(
         "holdfast paper", description=__doc__, epilog="example: holdfast paper rdumb/T2.4 --show"
     )

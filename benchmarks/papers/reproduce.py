@@ -219,7 +219,6 @@ def text_of(results: dict[str, Any]) -> str:
 
 
 def joined(found: re.Match[str]) -> str:
-    """The lines of a match in one."""
     return re.sub(r"\n\s*", "", re.sub(r",\n\s*", ", ", found[0]))
 
 

@@ -20,12 +20,10 @@ ALL, FIRST, LAST, REST = slice(None), slice(1), slice(-1, None), slice(1, None)
 
 
 def middle(xs: list[X]) -> list[X]:
-    """The x in the middle."""
     return xs[len(xs) // 2 :][:1]
 
 
 def second_half(xs: list[X]) -> list[X]:
-    """The x from the middle on."""
     return xs[len(xs) // 2 :]
 
 

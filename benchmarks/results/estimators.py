@@ -20,7 +20,6 @@ EXAMPLE = "Add them, as in `holdfast suite aetta/estimators`."
 
 
 def parser() -> ArgumentParser:
-    """The subcommands and their options."""
     parser = ArgumentParser("holdfast estimators", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
@@ -49,7 +48,6 @@ def parser() -> ArgumentParser:
 
 
 def main(argv: list[str]) -> None:
-    """Run a subcommand."""
     args = parser().parse_args(argv)
     {"warnings": warnings, "quality": quality, "fit": fit, "agree": agree}[args.command](args)
 

@@ -112,23 +112,13 @@ def estimate(models: Models) -> Estimates:
     if models.labels is None:
         return found
     truth = accuracies(models.classes, models.labels, measure)
-    estimates |= oracles(estimates, truth)
+    # With or without temperature scaling, whichever has the lower error: this choice of Saxena et al. 2024
+    # needs labels.
+    for name in [name for name in estimates if f"{name}_T" in estimates]:
+        both = estimates[name], estimates[f"{name}_T"]
+        estimates[f"{name} (oracle)"] = min(both, key=lambda e: np.abs(e - truth).mean())
     own = line(probit(inside, samples[0]), probit(truth, samples[1]))
     return found._replace(truth=truth, accuracy_line=own)
-
-
-def oracles(estimates: dict[str, Array], truth: Array) -> dict[str, Array]:
-    """Each confidence estimate, with or without temperature scaling, whichever has the lower error.
-
-    Saxena et al. 2024 report this oracle choice, which needs labels.
-    """
-    return {
-        f"{name} (oracle)": min(
-            plain, estimates[f"{name}_T"], key=lambda e: np.abs(e - truth).mean()
-        )
-        for name, plain in estimates.items()
-        if f"{name}_T" in estimates
-    }
 
 
 def from_files(files: list[Path], prefix: str, seed: int | None = None) -> list[Models]:
@@ -160,9 +150,10 @@ def from_runs(folders: list[Path]) -> Iterator[Models]:
         if (run.folder / OUTPUTS).exists():
             with np.load(run.folder / OUTPUTS) as arrays:
                 labels, val_labels = arrays["labels"], arrays["val_labels"]
+                both = {VALIDATION: (arrays["val_classes"], val_labels)}
+                both[""] = arrays["classes"], labels
                 sets = {
-                    VALIDATION: in_order(arrays["val_classes"], val_labels),
-                    "": in_order(arrays["classes"], labels),
+                    name: Predictions(np.arange(len(y)), x, y, {}) for name, (x, y) in both.items()
                 }
             images = run.stream_id, labels.tobytes(), val_labels.tobytes()
             stored.setdefault(images, []).append((run, sets))
@@ -174,11 +165,6 @@ def from_runs(folders: list[Path]) -> Iterator[Models]:
             known = [name for name in CONFIDENCE if all(name in run.summary for run in runs)]
             confidence = {name: np.array([run.summary[name] for run in runs]) for name in known}
             yield models._replace(confidence=confidence)
-
-
-def in_order(classes: Array, labels: Array) -> Predictions:
-    """Predictions whose samples are identified by their position."""
-    return Predictions(np.arange(len(classes)), classes, labels, {})
 
 
 def combined(
@@ -283,7 +269,6 @@ def draw(ensembles: Mapping[str, Points], path: Path) -> Path:
 
 
 def draw_panel(ax: Any, title: str, own: Points) -> None:
-    """Draw pairs of models, models on top, both lines, and y = x."""
     known = {PAIRS: own.agreement, f"{own.measured} of a model": own.accuracy}
     both = {label: probits(values, own.samples) for label, values in known.items() if values}
     ends = np.concatenate([xy.ravel() for xy in both.values()])

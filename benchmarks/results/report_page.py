@@ -86,7 +86,6 @@ def template() -> Template:
 
 
 def bokeh_library() -> str:
-    """The JavaScript library of the charts."""
     from bokeh.resources import Resources
 
     parts = Resources(mode="inline", components=["bokeh"], log_level="error").js_raw

@@ -42,7 +42,6 @@ def fault(folder: Path) -> str | None:
 
 
 def state(folder: Path) -> State:
-    """The state of a run."""
     if wrong := fault(folder):
         return State("failed", wrong)
     if (folder / SUMMARY).exists():

@@ -94,7 +94,6 @@ class Run:
 
     @property
     def state(self) -> State:
-        """The current state."""
         return state(self.folder)
 
     @property

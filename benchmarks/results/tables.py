@@ -51,7 +51,6 @@ def load(*folders: str | Path) -> pd.DataFrame:
 
 
 def frame(runs: Iterable[Run]) -> pd.DataFrame:
-    """The rows of these runs."""
     return pd.DataFrame(list(map(run_row, runs))).drop(columns="names", errors="ignore")
 
 
@@ -205,7 +204,6 @@ def collapse_text(row: Row) -> str:
 
 
 def difference_text(mean: float | None, low: float | None, high: float | None) -> str:
-    """A difference in points with its interval."""
     if mean is None:
         return "-"
     digits = decimals(None if low is None or high is None else (high - low) / 2)
@@ -214,7 +212,6 @@ def difference_text(mean: float | None, low: float | None, high: float | None) -
 
 
 def gain_text(row: Row, name: str) -> str:
-    """A mean gain in points with its interval."""
     return difference_text(*(row[f"{name}{end}"] for end in ENDS))
 
 
@@ -227,13 +224,8 @@ COLUMNS: dict[str, tuple[str, Callable[[Row], str]]] = {
     "nll": ("NLL", lambda row: "-" if row["nll"] is None else f"{row['nll']:.2f}"),
     "ece": ("ECE", lambda row: points(row["ece"])),
     "collapsed": ("collapsed", collapse_text),
-    **{
-        f"gain_over_{name.lower()}": (
-            f"over {name} [95 %]",
-            partial(gain_text, name=f"gain_over_{name.lower()}"),
-        )
-        for name in ("Source", "BNAdapt")
-    },
+    "gain_over_source": ("over Source [95 %]", partial(gain_text, name="gain_over_source")),
+    "gain_over_bnadapt": ("over BNAdapt [95 %]", partial(gain_text, name="gain_over_bnadapt")),
     "time_in_sources": (
         "time × Source",
         lambda row: "-" if row["time_in_sources"] is None else f"{row['time_in_sources']:.2f}",
@@ -246,9 +238,8 @@ TEXTS: dict[str, Callable[[Any], str]] = {
     **{name: str for name in ("stream", "seed", "method")},
     **{name: percent for name in ("accuracy", "accuracy_last_eighth")},
     **{"nll": "{:.2f}".format, "ece": percent, "images_used": percent},
-    **{
-        name: YES.__getitem__ for name in ("below_source", "collapsed", "never_updated", "finished")
-    },
+    **{name: YES.__getitem__ for name in ("below_source", "collapsed")},
+    **{name: YES.__getitem__ for name in ("never_updated", "finished")},
     **{name: str for name in ("resets", "not_finite", "not_finite_images")},
     "images_per_second": "{:,.0f}".format,
 }
@@ -299,7 +290,6 @@ def without_empty(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def pairs_table(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of `pairs` as text."""
     values = table[["difference", *PARTS[:2]]].astype(object).where(table.notna(), None)
     texts = [difference_text(*row) for row in values.itertuples(index=False)]
     named = table[["setting", "method", "other"]]

@@ -32,7 +32,6 @@ PIECE = 256  # number of images corrupted together
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options of the command."""
     parser = argparse.ArgumentParser(
         "holdfast calibrate",
         description=__doc__,

@@ -76,7 +76,6 @@ def begin() -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options of the command."""
     parser = argparse.ArgumentParser(
         "holdfast generate",
         description=__doc__,

@@ -1,7 +1,7 @@
 """A cell: one run of a suite's grid, and the files written to its folder before it starts."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -53,9 +53,15 @@ def check_cells(cells: list[Cell]) -> None:
     Raises:
         HoldfastError: names the run's folder and what to change.
     """
-    check_distinct(cells)
     seen: set[str] = set()
+    folders: set[Path] = set()
     for cell in cells:
+        # Names may collide: a method `A-b`, and a method A with an override b.
+        if cell.folder in folders:
+            raise HoldfastError(
+                f"Two runs of this suite would use the folder {cell.folder}. Rename one of them."
+            )
+        folders.add(cell.folder)
         check_one_device(cell)
         if new := set() if cell.finished and same(cell) else set(parts(cell)) - seen:
             from ..test import parsed  # deferred: torch is slow to import
@@ -77,17 +83,6 @@ def parts(cell: Cell) -> Iterator[str]:
     for key in ("model", "data"):
         yield json.dumps(config.pop(key, None), sort_keys=True)
     yield json.dumps(config, sort_keys=True)
-
-
-def check_distinct(cells: Iterable[Cell]) -> None:
-    """Refuse names that map two cells to one folder: a method `A-b`, and a method A with an override b."""
-    seen: set[Path] = set()
-    for cell in cells:
-        if cell.folder in seen:
-            raise HoldfastError(
-                f"Two runs of this suite would use the folder {cell.folder}. Rename one of them."
-            )
-        seen.add(cell.folder)
 
 
 def check_one_device(cell: Cell) -> None:

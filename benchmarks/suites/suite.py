@@ -45,7 +45,6 @@ def check_folders(cells: list[Cell], args: argparse.Namespace) -> None:
 
 
 def folders(args: argparse.Namespace) -> dict[str, str]:
-    """The folders of data that the command names."""
     given = {name: getattr(args, f"{name}_folder") for name in FOLDERS}
     return {name: str(folder) for name, folder in given.items() if folder is not None}
 
@@ -53,11 +52,6 @@ def folders(args: argparse.Namespace) -> dict[str, str]:
 def wanted(cell: Cell, args: argparse.Namespace) -> bool:
     """Whether the command wants this cell's method: all, unless --methods names some."""
     return args.chosen is None or cell.names["method"] in args.chosen
-
-
-def ended(cell: Cell) -> bool:
-    """Whether the cell has a result or an error to report."""
-    return cell.finished or (cell.folder / ERROR).exists()
 
 
 def runner(args: argparse.Namespace) -> Runner | None:
@@ -70,7 +64,6 @@ def runner(args: argparse.Namespace) -> Runner | None:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options of the command."""
     parser = argparse.ArgumentParser(
         "holdfast suite",
         description="Execute a grid of runs from one YAML file. Finished runs are skipped, interrupted "
@@ -97,7 +90,6 @@ def repeating(*words: str, seeds: list[int] | None = None) -> str:
 
 
 def add_file(parser: argparse.ArgumentParser) -> None:
-    """Add the suite and its scale."""
     parser.add_argument("config", help="YAML file, or the name of a suite that comes with Holdfast")
     parser.add_argument("--scale", help="one of the scales in the file (default: its first)")
 
@@ -160,7 +152,8 @@ def run_and_report(suite: dict[str, Any], args: argparse.Namespace) -> int:
         failed, elsewhere = run_cells([c for c in grid.cells(suite) if wanted(c, args)], args)
     except KeyboardInterrupt:
         interrupted = True
-    if not interrupted or any(map(ended, grid.cells(suite))):
+    ended = (c.finished or (c.folder / ERROR).exists() for c in grid.cells(suite))
+    if not interrupted or any(ended):
         report.publish(Path(suite["out"]))
     if interrupted:
         raise KeyboardInterrupt("interrupted; rerun the same command to continue")

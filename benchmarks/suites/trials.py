@@ -53,7 +53,6 @@ class Trial(NamedTuple):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The method's arguments."""
         given = {name: value for name, value in self.values.items() if name != "lr"}
         if rate := self.values.get("lr"):
             given["optimizer"] = merged(self.optimizer, {"init_args": {"lr": rate}})
@@ -95,7 +94,6 @@ def defaults(suite: dict[str, Any]) -> Iterator[Trial]:
 
 
 def untuned(suite: dict[str, Any]) -> dict[str, Any]:
-    """The suite without tuned settings."""
     return {key: value for key, value in suite.items() if key != "tuned"}
 
 

@@ -29,7 +29,6 @@ accuracy: Score = attrgetter("accuracy")
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options of the command."""
     parser = argparse.ArgumentParser(
         "holdfast tune",
         description="Choose the learning rate of every method of a suite, and a second setting where its "

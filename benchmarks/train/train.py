@@ -7,7 +7,6 @@ from ... import in_range
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options of the command, by data set."""
     parser = argparse.ArgumentParser(
         "holdfast train", description=__doc__, epilog="example: holdfast train glyphs --seed 1"
     )
