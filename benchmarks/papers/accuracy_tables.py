@@ -112,11 +112,9 @@ def by_rate(runs: list[Run]) -> pd.DataFrame:
     """Accuracy by learning rate, with notes on the best rate and the largest rate within COST of it."""
     frame = accuracy(runs, curve="method", x="lr", axis="learning rate")
     t = Table.of(frame)
-    notes = []
-    for method in t.curves():
-        best, largest = map(written, rates(t, method))
-        text = f"the best rate is {best}, the largest within {COST} points of it {largest}."
-        notes.append(f"{method}: {text}")
+    words = "{}: the best rate is {}, the largest within {} points of it {}."
+    both = {method: [*map(written, rates(t, method))] for method in t.curves()}
+    notes = [words.format(method, best, COST, last) for method, (best, last) in both.items()]
     frame.attrs |= {"log": True, "notes": notes}
     return frame
 

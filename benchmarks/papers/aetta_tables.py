@@ -39,13 +39,11 @@ def points(runs: Runs, measure: str | Measure) -> Values[str]:
 
 def with_average(rows: Rows) -> Rows:
     """The rows, and the mean of each curve over all x of its panel."""
-    t = Table(tidy(rows))
+    wide = tidy(rows).pivot(index=["panel", "curve", "run"], columns="x", values="value")
     found = [*rows]
-    for panel in t.panels:
-        xs = dict.fromkeys(x for curve in t.curves(panel) for x in t.of_curve(panel, curve))
-        for curve in t.curves(panel):
-            means = average([t.values(panel, curve, x) for x in xs])
-            found += [(panel, curve, "Avg", run, value) for run, value in means.items()]
+    for _, own in wide.groupby("panel"):
+        means = own.dropna(axis=1, how="all").mean(axis=1, skipna=False).dropna()
+        found += [(panel, curve, "Avg", run, v) for (panel, curve, run), v in means.items()]
     return found
 
 
@@ -126,7 +124,8 @@ def dropout_confidence(runs: Runs) -> pd.DataFrame:
     notes = []
     intervals: dict[str, list[Difference | None]] = {"robust-nearer": [], "plain-alike": []}
     for method, same in by_method(runs).items():
-        errors: dict[str, Values[str]] = {"confidence": {}, "corrected": {}}
+        plain: Values[str] = {}
+        robust: Values[str] = {}
         for run in same:
             if not (path := run.folder / CALIBRATION.format("AETTA")).exists():
                 continue
@@ -137,23 +136,21 @@ def dropout_confidence(runs: Runs) -> pd.DataFrame:
                 values = 100 * known[name] / known["images"]
                 rows += [(method, curve, round(middles[n], 6), seed, v) for n, v in values.items()]
             # The expected calibration error: the mean over images of |mean - accuracy| of their bin.
-            for name, found in errors.items():
+            for name, found in (("confidence", plain), ("corrected", robust)):
                 gaps = (own[name] - own["accuracy"]).abs()
                 found[seed] = 100 * gaps.sum() / own["images"].sum()
-        plain, robust = errors.values()
         if plain:
             both = f"{np.mean([*plain.values()]):.1f}, {np.mean([*robust.values()]):.1f}"
             notes.append(f"{method}: calibration error of CPC and RCPC {both} points")
-            if method in FAILING:
-                intervals["robust-nearer"].append(paired(plain, robust))
-            else:
-                intervals["plain-alike"].append(paired(dict.fromkeys(plain, 10.0), plain))
+            fails = method in FAILING
+            gain = paired(plain, robust) if fails else paired(dict.fromkeys(plain, 10.0), plain)
+            intervals["robust-nearer" if fails else "plain-alike"].append(gain)
     unit, axis = "probability of being right, %", "confidence under dropout, %"
     return tidy(rows, unit=unit, axis=axis, notes=notes, intervals=intervals)
 
 
-dropout_confidence.says("robust-nearer").computed("robust-nearer")
-dropout_confidence.says("plain-alike").computed("plain-alike")
+for id in ("robust-nearer", "plain-alike"):
+    dropout_confidence.says(id).computed(id)
 
 
 @experiment("aetta/Fig4")

@@ -190,7 +190,4 @@ recovery.says("recovery-under-correlation", **CORRELATED).above(
 )
 
 
-@experiment("field/rates")
-def rates(runs: Runs) -> pd.DataFrame:
-    """each newer method on the hold-out corruptions by its learning rate"""
-    return by_rate(runs)
+experiment("field/rates")(by_rate)

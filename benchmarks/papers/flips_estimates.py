@@ -43,11 +43,8 @@ def parted(runs: Iterable[Run]) -> tuple[Points, Points]:
     """The points of the hold-out, to which f is fitted, and the other points."""
     from ..results.flip_points import points_of  # deferred: imports torch
 
-    held: Points = []
-    rest: Points = []
-    for point in points_of(runs):
-        (held if point.run.setting.startswith("holdout") else rest).append(point)
-    return held, rest
+    found = grouped(points_of(runs), lambda point: point.run.setting.startswith("holdout"))
+    return found.get(True, []), found.get(False, [])
 
 
 def of_rdumb(points: Points) -> Points:

@@ -255,11 +255,8 @@ def omitted(runs: Runs) -> pd.DataFrame:
     rows: Rows = []
     for run in (run for run in runs if run.provenance.get("omitting")):
         facts = run.provenance["omitting"]
-        share, left, out = (
-            facts["left"] / facts["pool"],
-            facts["entropy_left"],
-            facts["entropy_omitted"],
-        )
+        left, out = facts["entropy_left"], facts["entropy_omitted"]
+        share = facts["left"] / facts["pool"]
         values = {
             LEFT: 100 * share,
             "entropy of those left": left,
