@@ -14,6 +14,13 @@ def share(text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
+def add_share(parser: argparse.ArgumentParser, whole: str) -> None:
+    """Add the option that chooses a part of `whole`."""
+    help = f"only part I (from 0) of {whole} divided into N parts"
+    add = parser.add_argument
+    add("--shard", dest="share", type=share, default=(0, 1), metavar="I/N", help=help)
+
+
 def difficulty(text: str) -> float | str:
     """Parse a difficulty: a name such as 'medium', or an accuracy in percent."""
     return float(text) if text.replace(".", "", 1).isdigit() else text

@@ -12,18 +12,8 @@ import pandas as pd
 from scipy.special import ndtr, ndtri
 
 from ... import HoldfastError
-from ...callbacks.functional.aline import (
-    Line,
-    Measure,
-    accuracies,
-    agreements,
-    aline_of_shares,
-    exact,
-    line,
-    mean_with_others,
-    pairs,
-    probit,
-)
+from ...callbacks.functional import aline
+from ...callbacks.functional.aline import Line, Measure, exact
 from ...callbacks.functional.confidence import score_estimates
 from ...callbacks.functional.spans import MEASURES
 from ...drawing import panels, saved
@@ -77,7 +67,7 @@ class Estimates(NamedTuple):
     @property
     def excess(self) -> float:
         """In-distribution agreement minus accuracy, above 0 for too similar models."""
-        return float((mean_with_others(self.agreement[0]) - self.inside).mean())
+        return float((aline.mean_with_others(self.agreement[0]) - self.inside).mean())
 
     @property
     def r2(self) -> float:
@@ -100,24 +90,24 @@ class Estimates(NamedTuple):
 def estimate(models: Models) -> Estimates:
     """Estimate by naive agreement, confidences and, with at least three distinct models, ALine-S and -D."""
     measure, samples = models.measure, models.samples
-    inside = accuracies(models.val_classes, models.val_labels, measure)
-    within, across = (agreements(c, measure) for c in (models.val_classes, models.classes))
-    estimates = {"agreement": mean_with_others(across), **models.confidence}
-    aline = aline_of_shares(inside, within, across, samples)
-    if aline is not None:
-        estimates |= {"ALine-S": aline.aline_s, "ALine-D": aline.aline_d}
+    inside = aline.accuracies(models.val_classes, models.val_labels, measure)
+    within, across = (aline.agreements(c, measure) for c in (models.val_classes, models.classes))
+    estimates = {"agreement": aline.mean_with_others(across), **models.confidence}
+    lines = aline.aline_of_shares(inside, within, across, samples)
+    if lines is not None:
+        estimates |= {"ALine-S": lines.aline_s, "ALine-D": lines.aline_d}
     found = Estimates(
-        models, inside, None, (within, across), estimates, aline and aline.agreement_line
+        models, inside, None, (within, across), estimates, lines and lines.agreement_line
     )
     if models.labels is None:
         return found
-    truth = accuracies(models.classes, models.labels, measure)
+    truth = aline.accuracies(models.classes, models.labels, measure)
     # With or without temperature scaling, whichever has the lower error: this choice of Saxena et al. 2024
     # needs labels.
     for name in [name for name in estimates if f"{name}_T" in estimates]:
         both = estimates[name], estimates[f"{name}_T"]
         estimates[f"{name} (oracle)"] = min(both, key=lambda e: np.abs(e - truth).mean())
-    own = line(probit(inside, samples[0]), probit(truth, samples[1]))
+    own = aline.line(aline.probit(inside, samples[0]), aline.probit(truth, samples[1]))
     return found._replace(truth=truth, accuracy_line=own)
 
 
@@ -243,7 +233,7 @@ class Points(NamedTuple):
 
 def points(result: Estimates) -> Points:
     """Collect accuracies and agreements in and out of distribution."""
-    both = pairs(len(result.inside))
+    both = aline.pairs(len(result.inside))
     return Points(
         [] if result.truth is None else in_percent(result.inside, result.truth),
         in_percent(*(shares[both] for shares in result.agreement)),
@@ -277,7 +267,7 @@ def draw_panel(ax: Any, title: str, own: Points) -> None:
     for label, (x, y) in both.items():
         colour, size = (AGREEMENT, 6) if label == PAIRS else (ACCURACY, 16)
         ax.scatter(ndtr(x), ndtr(y), s=size, color=colour, lw=0, label=label)
-        if found := line(x, y):
+        if found := aline.line(x, y):
             ax.plot(ndtr(ends), ndtr(found.slope * ends + found.bias), color=colour, lw=1.3)
         texts.append(f"{label[:3]}: {found or '-'}")
     limits = ndtr(ends[[0, -1]])
@@ -295,4 +285,4 @@ def draw_panel(ax: Any, title: str, own: Points) -> None:
 def probits(values: list[list[float]], samples: list[int]) -> Array:
     """Probits of percentages in and out of distribution, [2,n]."""
     both = zip(np.array(values).T / 100, samples, strict=True)
-    return np.stack([probit(shares, n) for shares, n in both])
+    return np.stack([aline.probit(shares, n) for shares, n in both])

@@ -11,22 +11,11 @@ import pandas as pd
 
 from ... import printable
 from ...files import reason
+from . import tables
 from .groups import groups
 from .run_protocol import sentence
 from .run_state import STATES, State
 from .runs import Run, find, with_results
-from .tables import (
-    details,
-    frame,
-    known,
-    matrix,
-    means,
-    pairs,
-    pairs_table,
-    records,
-    run_row,
-    runs_table,
-)
 from .text_table import duration, first_of, formatted, percent, points
 
 MOST = 9  # maximum number of settings with printed details
@@ -54,18 +43,20 @@ def publish(
     if form == "json" and table != "pairs":
         print(json.dumps(as_json(everything), indent=1))
         return
-    own = {"means": means, "runs": lambda _: frame(runs), "pairs": pairs}[table](found)
+    own = {"means": tables.means, "runs": lambda _: tables.frame(runs), "pairs": tables.pairs}[
+        table
+    ](found)
     if form in ("csv", "json"):
-        known(columns, own)
+        tables.known(columns, own)
         print(formatted(own[[*columns]] if columns else own, form))
         return
     said = [*missing(everything), *remarks(runs), figure(runs, folder)]
     shown: list[pd.DataFrame] = []
     if runs and table == "means":
         shown = summary(own, columns)
-        said = [f"({line})" for line in (*notes(own), *indistinct(pairs(found)))] + said
+        said = [f"({line})" for line in (*notes(own), *indistinct(tables.pairs(found)))] + said
     elif runs:
-        shown = [runs_table(runs, columns) if table == "runs" else pairs_table(own)]
+        shown = [tables.runs_table(runs, columns) if table == "runs" else tables.pairs_table(own)]
     print(*(formatted(each, form) for each in shown), sep="\n\n")
     print(*said, sep="\n", file=sys.stdout if form == "text" else sys.stderr)
 
@@ -90,8 +81,8 @@ def figure(runs: list[Run], folder: Path) -> str:
 def summary(table: pd.DataFrame, columns: Sequence[str] = ()) -> list[pd.DataFrame]:
     """Methods by settings, and details if columns are chosen or there are at most MOST settings."""
     settings = table["setting"].nunique()
-    shown = [matrix(table)] if settings > 1 and not columns else []
-    return shown + ([details(table, columns)] if columns or settings <= MOST else [])
+    shown = [tables.matrix(table)] if settings > 1 and not columns else []
+    return shown + ([tables.details(table, columns)] if columns or settings <= MOST else [])
 
 
 def notes(table: pd.DataFrame) -> list[str]:
@@ -180,9 +171,9 @@ def as_json(everything: list[Run]) -> dict[str, list[dict[str, Any]]]:
         if run.state.name == "failed"
     ]
     return {
-        "runs": [run_row(run) for run in with_results(everything)],
+        "runs": [tables.run_row(run) for run in with_results(everything)],
         "failed": failed,
-        "summary": records(means(groups(everything))),
+        "summary": tables.records(tables.means(groups(everything))),
     }
 
 

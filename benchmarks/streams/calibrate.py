@@ -25,7 +25,7 @@ from ...datamodules.sources.named import Labels, open_source
 from ...files import locked
 from ...methods.backbones import load_backbone, weights_hash
 from ...methods.backbones.load import with_logits
-from ..common_options import add_source, share
+from ..common_options import add_share, add_source
 
 SETTING = ("weights", "content", "images", "table")  # provenance that determines the accuracies
 PIECE = 256  # number of images corrupted together
@@ -44,14 +44,7 @@ def parser() -> argparse.ArgumentParser:
     add("--corruptions", nargs="+", default=EASY, help="two or more (default: CCC-Easy's)")
     add("--table", default="imagenet", choices=tuple(TABLES))
     add("--out", type=Path, required=True, help="npz file to write or continue")
-    add(
-        "--shard",
-        dest="share",
-        metavar="I/N",
-        type=share,
-        default=(0, 1),
-        help="measure every N-th part, starting with I (from 0)",
-    )
+    add_share(parser, "the pairs")
     add(
         "--whole",
         action="store_true",

@@ -17,26 +17,17 @@ from tqdm import tqdm
 from ... import HoldfastError, in_range
 from ...datamodules import CCC
 from ...datamodules.corruptions.parameters import TABLES
+from ...datamodules.sources import tar
 from ...datamodules.sources.named import open_source
-from ...datamodules.sources.tar import (
-    SHARD,
-    Sample,
-    Shard,
-    info,
-    run_name,
-    shard_name,
-    shard_size,
-    write_shard,
-)
 from ...endings import when_parent_ends
 from ...files import jsonable, locked, read_json, write_json, written
-from ..common_options import add_source, difficulty, share
+from ..common_options import add_share, add_source, difficulty
 
 QUALITY = 85
 PIECE = 64  # number of images corrupted together
 
 
-def samples(stream: CCC, first: int, last: int) -> Iterator[Sample]:
+def samples(stream: CCC, first: int, last: int) -> Iterator[tar.Sample]:
     """The samples that the official generator stores for these positions of the stream."""
     pairs = list(islice(stream.severity_pairs(), -(-last // stream.speed)))
     for start in range(first, last, PIECE):
@@ -45,27 +36,27 @@ def samples(stream: CCC, first: int, last: int) -> Iterator[Sample]:
         rows = zip(pixels, *(part.tolist() for part in batch[1:]), strict=True)
         for image, label, position, number in rows:
             source_index = stream.source_index(torch.tensor([position]), number)
-            text = info(*stream.source.name(int(source_index)), pairs[number])
+            text = tar.info(*stream.source.name(int(source_index)), pairs[number])
             buffer = io.BytesIO()
             Image.fromarray(image).save(buffer, "JPEG", quality=QUALITY, optimize=True)
-            yield Sample(text, buffer.getvalue(), label)
+            yield tar.Sample(text, buffer.getvalue(), label)
 
 
 def complete(path: Path, size: int) -> bool:
     """Whether the shard exists and has all its samples."""
     try:
-        return path.exists() and bool(Shard(path, size))
+        return path.exists() and bool(tar.Shard(path, size))
     except HoldfastError:
         return False
 
 
 def make(stream: CCC, folder: Path, size: int, number: int) -> bool:
     """Write a shard if it is missing or damaged; returns whether it was written."""
-    path = folder / shard_name(number)
+    path = folder / tar.shard_name(number)
     with written(path), locked(path):
         if complete(path, size):
             return False
-        write_shard(path, samples(stream, number * size, (number + 1) * size))
+        tar.write_shard(path, samples(stream, number * size, (number + 1) * size))
     return True
 
 
@@ -92,8 +83,8 @@ def parser() -> argparse.ArgumentParser:
     add("--table", default="imagenet", choices=tuple(TABLES))
     add("--out", type=Path, required=True, help="folder of the streams")
     add("--workers", type=int, default=1, help="number of processes (default: 1)")
-    add("--shard", type=share, default=(0, 1), help="I/N: every N-th file, starting with I")
-    add("--shard-images", type=int, default=SHARD, help="minimum images per file")
+    add_share(parser, "the files")
+    add("--shard-images", type=int, default=tar.SHARD, help="minimum images per file")
     return parser
 
 
@@ -112,10 +103,10 @@ def main(argv: list[str]) -> int:
         table=args.table,
         quality=None,
     )
-    folder = args.out / run_name(stream.target, args.speed, args.seed)
-    size = shard_size(args.speed, args.shard_images)
+    folder = args.out / tar.run_name(stream.target, args.speed, args.seed)
+    size = tar.shard_size(args.speed, args.shard_images)
     note(folder / "provenance.json", {**stream.identity, "quality": QUALITY, "shard_images": size})
-    share, shares = args.shard
+    share, shares = args.share
     numbers = range(-(-args.images // size))[share::shares]
     fresh, task = 0, partial(make, stream, folder, size)
     with (

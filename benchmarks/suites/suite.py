@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import HoldfastError
 from ...run_folder import ERROR
-from ..common_options import share
+from ..common_options import add_share
 from ..results import report
 from . import grid
 from .cell import Cell, check_cells, prepare
@@ -103,14 +103,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--jobs", type=int, help="number of parallel runs (default: 1; with Ray: as many as fit)"
     )
-    parser.add_argument(
-        "--shard",
-        dest="share",
-        type=share,
-        default=(0, 1),
-        metavar="I/N",
-        help="run only part I (from 0) of the grid divided into N parts",
-    )
+    add_share(parser, "the grid")
     parser.add_argument(
         "--retries", type=int, default=0, help="restart a run up to N times if its process dies"
     )
