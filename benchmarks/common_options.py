@@ -4,6 +4,12 @@ import argparse
 import re
 
 
+def command_parser(about: str | None, example: str) -> argparse.ArgumentParser:
+    """The parser of a command, with an example, which begins with the command's name."""
+    name = f"holdfast {example.partition(' ')[0]}"
+    return argparse.ArgumentParser(name, description=about, epilog=f"example: holdfast {example}")
+
+
 def share(text: str) -> tuple[int, int]:
     """Parse '2/8' as (2, 8): every eighth part of the work, starting with the third."""
     match = re.fullmatch(r"(\d+)/(\d+)", text)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .. import HoldfastError, in_range
 from ..files import reason
 from ..imagenet import CORRUPTIONS
-from .common_options import add_source
+from .common_options import add_source, command_parser
 from .suites import grid, suite
 
 if TYPE_CHECKING:
@@ -26,10 +26,8 @@ FEW = 8  # images from which the times of reading and corrupting are measured
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        "holdfast corruptions",
-        description=__doc__,
-        epilog="example: holdfast corruptions --backbone digits --source digits --methods Source Tent",
+    parser = command_parser(
+        __doc__, "corruptions --backbone digits --source digits --methods Source Tent"
     )
     add = parser.add_argument
     add("--backbone", required=True, help="network, as in `holdfast test`")

@@ -5,15 +5,14 @@ import shutil
 import sys
 from typing import Any
 
+from .common_options import command_parser
 from .suites import grid, suite
 
 FIRST = ("Source", "Tent", "RDumb")  # whose figure is drawn before the other methods run
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        "holdfast demo", description=__doc__, epilog="example: holdfast demo --seeds 43 44 45"
-    )
+    parser = command_parser(__doc__, "demo --seeds 43 44 45")
     parser.add_argument(
         "--long",
         action="store_true",

@@ -4,17 +4,14 @@ import argparse
 from pathlib import Path
 
 from .. import HoldfastError
+from .common_options import command_parser
 from .results.report import publish, status
 from .results.runs import find
 from .results.text_table import FORMATS
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        "holdfast report",
-        description=__doc__,
-        epilog="example: holdfast report runs/demo --html page.html",
-    )
+    parser = command_parser(__doc__, "report runs/demo --html page.html")
     add = parser.add_argument
     add("folder", type=Path, help="folder of a run or of a suite")
     add("--status", action="store_true", help="print the state and progress of each run")

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from ... import HoldfastError, in_range
 from ...files import write_json
+from ..common_options import command_parser
 
 
 class Subject(NamedTuple):
@@ -53,11 +54,7 @@ SUBJECTS = {
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        "holdfast bench",
-        description=__doc__,
-        epilog="example: holdfast bench steps --methods Tent RDumb --batch 16",
-    )
+    parser = command_parser(__doc__, "bench steps --methods Tent RDumb --batch 16")
     subjects = parser.add_subparsers(
         dest="subject", required=True, help="`holdfast bench SUBJECT --help` explains its columns"
     )

@@ -8,6 +8,7 @@ from textwrap import shorten
 from typing import Any
 
 from ... import HoldfastError
+from ..common_options import command_parser
 from ..results.text_table import formatted
 from ..suites import suite
 from . import reproduce
@@ -24,9 +25,7 @@ repeats the runs."""
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        "holdfast paper", description=__doc__, epilog="example: holdfast paper rdumb/T2.4 --show"
-    )
+    parser = command_parser(__doc__, "paper rdumb/T2.4 --show")
     add = parser.add_argument
     add("names", nargs="*", help="such as rdumb/T2.4, or rdumb for all of it (default: list all)")
     add("--show", action="store_true", help="print the committed results without running anything")

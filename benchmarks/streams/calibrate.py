@@ -25,18 +25,14 @@ from ...datamodules.sources.named import Labels, open_source
 from ...files import locked
 from ...methods.backbones import load_backbone, weights_hash
 from ...methods.backbones.load import with_logits
-from ..common_options import add_share, add_source
+from ..common_options import add_share, add_source, command_parser
 
 SETTING = ("weights", "content", "images", "table")  # provenance that determines the accuracies
 PIECE = 256  # number of images corrupted together
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        "holdfast calibrate",
-        description=__doc__,
-        epilog="example: holdfast calibrate --backbone digits --source digits --out mine.npz",
-    )
+    parser = command_parser(__doc__, "calibrate --backbone digits --source digits --out mine.npz")
     add = parser.add_argument
     add("--backbone", default="glyphs", help="as in `holdfast test`")
     add_source(parser, "glyphs")

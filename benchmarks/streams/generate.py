@@ -21,7 +21,7 @@ from ...datamodules.sources import tar
 from ...datamodules.sources.named import open_source
 from ...endings import when_parent_ends
 from ...files import jsonable, locked, read_json, write_json, written
-from ..common_options import add_share, add_source, difficulty
+from ..common_options import add_share, add_source, command_parser, difficulty
 
 QUALITY = 85
 PIECE = 64  # number of images corrupted together
@@ -67,11 +67,7 @@ def begin() -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        "holdfast generate",
-        description=__doc__,
-        epilog="example: holdfast generate --source glyphs --calibration glyphs --out shards",
-    )
+    parser = command_parser(__doc__, "generate --source glyphs --calibration glyphs --out shards")
     add = parser.add_argument
     add_source(parser)
     add("--calibration", required=True, help="name or file of a calibration")

@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import HoldfastError
 from ...run_folder import ERROR
-from ..common_options import add_share
+from ..common_options import add_share, command_parser
 from ..results import report
 from . import grid
 from .cell import Cell, check_cells, prepare
@@ -64,11 +64,10 @@ def runner(args: argparse.Namespace) -> Runner | None:
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        "holdfast suite",
-        description="Execute a grid of runs from one YAML file. Finished runs are skipped, interrupted "
+    parser = command_parser(
+        "Execute a grid of runs from one YAML file. Finished runs are skipped, interrupted "
         "runs are resumed.",
-        epilog="example: holdfast suite grid.yaml --jobs 4",
+        "suite grid.yaml --jobs 4",
     )
     add_file(parser)
     add_options(parser)

@@ -17,6 +17,7 @@ import yaml
 
 from ... import HoldfastError, callbacks
 from ...run_folder import ERROR
+from ..common_options import command_parser
 from ..results.run_statistics import mean
 from ..results.runs import Run, grouped
 from ..results.text_table import formatted
@@ -29,11 +30,10 @@ accuracy: Score = attrgetter("accuracy")
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        "holdfast tune",
-        description="Choose the learning rate of every method of a suite, and a second setting where its "
+    parser = command_parser(
+        "Choose the learning rate of every method of a suite, and a second setting where its "
         "paper studies one, by trials on a stream that the suite does not use.",
-        epilog="example: holdfast tune suite.yaml --budget 7 --out runs/tune",
+        "tune suite.yaml --budget 7 --out runs/tune",
     )
     add = parser.add_argument
     command.add_file(parser)

@@ -4,12 +4,11 @@ import argparse
 from pathlib import Path
 
 from ... import in_range
+from ..common_options import command_parser
 
 
 def parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        "holdfast train", description=__doc__, epilog="example: holdfast train glyphs --seed 1"
-    )
+    parser = command_parser(__doc__, "train glyphs --seed 1")
     subjects = parser.add_subparsers(dest="name", required=True)
     for name in ("glyphs", "digits", "cifar10", "cifar100"):
         embedded = name in ("glyphs", "digits")
