@@ -116,15 +116,14 @@ def tried(cells: list[grid.Cell], source: "ImageSource", args: argparse.Namespac
     from .test import fixed_threads, parts
 
     # Seconds: of a run beside its images and of an image in a step, by method; to make it, by corruption.
-    start: dict[str, float] = {}
-    step: dict[str, float] = {}
+    steps: dict[str, tuple[float, float]] = {}
     make: dict[str, float] = {}
     device = torch.accelerator.current_accelerator(True) or "cpu"
     for name, cell in {cell.names["method"]: cell for cell in reversed(cells)}.items():
         begun = time.perf_counter()
         method, stream = parts(cell.config)
         method.to(device)
-        start[name] = START + time.perf_counter() - begun
+        start = START + time.perf_counter() - begun
         images = stream.batch(torch.arange(min(args.images, stream.batch_size))).images.to(device)
         try:
             check_classes(source, method.predict(images[:2]).shape[1], args)
@@ -138,8 +137,8 @@ def tried(cells: list[grid.Cell], source: "ImageSource", args: argparse.Namespac
                 f"The first step of {name} raises {type(error).__name__} ({reason(error)}). Fix the "
                 "network or the method, or pass another --size."
             ) from error
-        step[name] = (time.perf_counter() - begun) / len(images)
-    index = torch.arange(min(FEW, len(source)))
+        steps[name] = start, (time.perf_counter() - begun) / len(images)
+    index, table = torch.arange(min(FEW, len(source))), TABLES.get(source.size, "imagenet")
     with fixed_threads(1):  # as in the process that makes batches
         begun = time.perf_counter()
         images, _ = source.load(index, index)
@@ -147,16 +146,14 @@ def tried(cells: list[grid.Cell], source: "ImageSource", args: argparse.Namespac
         for name in {cell.factors["corruption"] for cell in cells}:
             begun = time.perf_counter()
             if name != CLEAN:
-                table = TABLES.get(source.size, "imagenet")
                 corrupt(images, name, args.severity, index, table=table)
             make[name] = (read + time.perf_counter() - begun) / len(index)
     jobs = min(args.jobs or 1, cores())
     total = 0.0
     for cell in cells:
-        name, own = cell.names["method"], make[cell.factors["corruption"]]
+        (start, step), own = steps[cell.names["method"]], make[cell.factors["corruption"]]
         # A step uses all cores, making a batch one; a run makes its batches in one process.
-        each = max(own / jobs, step[name] + own / cores())
-        total += start[name] / jobs + args.images * each
+        total += start / jobs + args.images * max(own / jobs, step + own / cores())
     return duration(total)
 
 

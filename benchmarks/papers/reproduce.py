@@ -104,8 +104,7 @@ def runs_of(cells: list[Cell]) -> list[Run]:
         runs.append(Run.load(cell.folder))
         # Regardless of the version that wrote the folder.
         runs[-1].factors = dict(cell.factors)
-    set_beside(runs, "source", "Source")
-    set_beside(runs, "bnadapt", "BNAdapt")
+    set_beside(runs)
     return runs
 
 

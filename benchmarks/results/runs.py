@@ -281,8 +281,7 @@ def with_results(runs: Iterable[Run]) -> list[Run]:
     stream; of several, a finished one is preferred, then one with the same override.
     """
     known = [run for run in runs if run.begun]
-    set_beside(known, "source", "Source")
-    set_beside(known, "bnadapt", "BNAdapt")
+    set_beside(known)
 
     def order(run: Run) -> tuple[Any, ...]:
         place = natural(run.stream), run.seed is None, run.seed or 0
@@ -291,14 +290,14 @@ def with_results(runs: Iterable[Run]) -> list[Run]:
     return sorted(known, key=order)
 
 
-def set_beside(runs: list[Run], attribute: str, method: str) -> None:
-    """Link each run to the run of another method with the same weights on the same stream."""
-    others = [run for run in runs if run.provenance["method"] == method]
-    found = grouped(others, lambda run: (run.stream_id, run.weights))
+def set_beside(runs: list[Run]) -> None:
+    """Link each run to those of the source model and BNAdapt with the same weights on the same stream."""
+    found = grouped(runs, lambda run: (run.provenance["method"], run.stream_id, run.weights))
     for run in runs:
-        same = found.get((run.stream_id, run.weights), [])
-        best = max(same, key=lambda o: (o.finished, o.override == run.override), default=None)
-        setattr(run, attribute, best)
+        for attribute, method in (("source", "Source"), ("bnadapt", "BNAdapt")):
+            same = found.get((method, run.stream_id, run.weights), [])
+            best = max(same, key=lambda o: (o.finished, o.override == run.override), default=None)
+            setattr(run, attribute, best)
 
 
 def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:

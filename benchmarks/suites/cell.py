@@ -88,8 +88,6 @@ def parts(cell: Cell) -> Iterator[str]:
 def check_one_device(cell: Cell) -> None:
     """Refuse trainer settings that would relaunch the whole command for each additional device."""
     trainer = cell.config.get("trainer") or {}
-    if not isinstance(trainer, dict):
-        raise HoldfastError(f"{cell.folder}: trainer must be a mapping, not {trainer!r}.")
     devices = trainer.get("devices", 1)
     if devices not in (1, "1", "auto") and not (isinstance(devices, list) and len(devices) == 1):
         raise HoldfastError(

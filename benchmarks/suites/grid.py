@@ -53,7 +53,7 @@ def load(name: str | Path, scale: str | None = None) -> dict[str, Any]:
         HoldfastError: if the file or scale does not exist, or the suite is invalid.
     """
     path = suite_file(name)
-    suite = included(path, scale, ())
+    suite = included(path, scale)
     if scale is not None and scale not in scales(path):
         known = ", ".join(scales(path)) or "none"
         raise HoldfastError(f"{path} has no scale '{scale}'. Its scales: {known}.")
@@ -83,22 +83,15 @@ def suite_file(name: str | Path) -> Path:
     return path
 
 
-def included(path: Path, scale: str | None, including: tuple[Path, ...]) -> dict[str, Any]:
-    """The content of a suite's file at a scale, merged into that of the suites that it includes.
-
-    including: the suites that include it, to detect cycles.
-    """
-    if path.resolve() in including:
-        raise HoldfastError(
-            f"{path} includes itself, directly or through other files. Remove that include."
-        )
+def included(path: Path, scale: str | None) -> dict[str, Any]:
+    """The content of a suite's file at a scale, merged into that of the suites that it includes."""
     suite = read_yaml(path)
     check(File, suite, str(path))
     if levels := suite.pop("scales", None):
         suite = merged(suite, levels.get(scale, next(iter(levels.values()))))
     if names := suite.pop("include", None):
         below = [
-            included(suite_file(name), scale, (*including, path.resolve()))
+            included(suite_file(name), scale)
             for name in ([names] if isinstance(names, str) else names)
         ]
         suite = merged(*below, suite)

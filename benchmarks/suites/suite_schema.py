@@ -26,11 +26,9 @@ class Method(BaseModel, extra="forbid"):
     init_args: Any = None
 
 
-class Stream(Varied):
+class Stream(Method, Varied):
     """A stream: a class and its arguments."""
 
-    class_path: Any = None
-    init_args: Any = None
     setting: str = ""
 
 
