@@ -201,12 +201,6 @@ def walks(found: list[Step]) -> list[list[Step]]:
     return result
 
 
-def severities(walk: list[Step]) -> list[tuple[str, list[float]]]:
-    """The leaving and the entering corruption, with their severities along a walk."""
-    names = (*walk[0].severities, *walk[-1].severities)
-    return [(name, [step.severities.get(name, 0.0) for step in walk]) for name in names]
-
-
 def draw_walk(t: Table, cells: list[Cell], path: Path) -> Path:
     """Draw images along a walk, and below them the severities and accuracies of the table."""
     from ...datamodules.calibration import STEP  # deferred: imports torch
@@ -244,12 +238,12 @@ def rows_of_walks(run: Run) -> Iterator[tuple[Any, ...]]:
     """Both severities and the source accuracy by the share of a walk, averaged over a run's walks."""
     numbers: dict[tuple[str, str], list[np.ndarray]] = {}
     for walk in walks(steps(run)):
-        (_, leaving), (_, entering) = severities(walk)
-        for key, values in (
-            (("severity", "leaving"), leaving),
-            (("severity", "entering"), entering),
-            (("accuracy", "Source"), [step.accuracy for step in walk]),
-        ):
+        series = {}
+        for curve, end in (("leaving", walk[0]), ("entering", walk[-1])):
+            (name,) = end.severities
+            series["severity", curve] = [step.severities.get(name, 0.0) for step in walk]
+        series["accuracy", "Source"] = [step.accuracy for step in walk]
+        for key, values in series.items():
             interpolated = np.interp(SHARES, np.linspace(0, 1, len(walk)), values)
             numbers.setdefault(key, []).append(interpolated)
     for key, curves in numbers.items():

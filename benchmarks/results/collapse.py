@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from ...alarms import WINDOW, is_below, margin
 from .run_statistics import Difference, student
@@ -82,12 +83,7 @@ def lasting(names: list[Any]) -> int:
 
 def trailing_mean(values: Array, window: int = WINDOW) -> Array:
     """The mean of each value and up to `window` - 1 preceding ones, [n] -> [n]; NaNs are ignored."""
-    known = ~np.isnan(values)
-    sums, counts = (np.cumsum(np.r_[0, v]) for v in (np.where(known, values, 0), known))
-    end = np.arange(1, len(values) + 1)
-    start = np.maximum(end - window, 0)
-    with np.errstate(invalid="ignore"):
-        return (sums[end] - sums[start]) / (counts[end] - counts[start])
+    return pd.Series(values).rolling(window, min_periods=1).mean().to_numpy()
 
 
 def intervals(flags: Array, shortest: int = 1) -> list[Interval]:

@@ -83,15 +83,12 @@ def of_part(text: str) -> dict[str, Setting]:
 
 def flat(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """The values of a configuration by path, callbacks by the names of their classes."""
-    trainer = config.get("trainer") or {}
+    config = {**config}
+    trainer = {**(config.pop("trainer", None) or {})}
+    watching = named_callbacks(trainer.pop("callbacks", None) or [])
+    config |= {f"trainer.{name}": value for name, value in trainer.items()} | watching
     for place, value in config.items():
-        if place != "trainer":
-            yield from below(place, value)
-    for name, value in trainer.items():
-        if name != "callbacks":
-            yield from below(f"trainer.{name}", value)
-    for name, callback in named_callbacks(trainer.get("callbacks") or []).items():
-        yield from below(name, callback)
+        yield from below(place, value)
 
 
 def named_callbacks(entries: list[dict[str, Any]]) -> dict[str, Any]:
