@@ -43,9 +43,8 @@ def publish(
     if form == "json" and table != "pairs":
         print(json.dumps(as_json(everything), indent=1))
         return
-    own = {"means": tables.means, "runs": lambda _: tables.frame(runs), "pairs": tables.pairs}[
-        table
-    ](found)
+    kinds = {"means": tables.means, "runs": lambda _: tables.frame(runs), "pairs": tables.pairs}
+    own = kinds[table](found)
     if form in ("csv", "json"):
         tables.known(columns, own)
         print(formatted(own[[*columns]] if columns else own, form))
