@@ -26,7 +26,7 @@ from ...files import read_json
 from ..suites import grid, trials
 from ..suites.cell import Cell
 from .table import Table
-from .verdicts import UNJUDGED, Claim, Verdict, counted, judge
+from .verdicts import UNJUDGED, Claim, Verdict, judge
 
 HERE = Path(__file__).parent
 Published = dict[tuple[str, str], dict[str, Any]]  # {(panel, curve): {x: number or [mean, sd]}}
@@ -173,11 +173,6 @@ class Experiment:
     def judged_at(self, scale: str) -> list[Verdict]:
         """The verdicts by the committed results of a scale; [] without results."""
         return self.verdicts(self.kept[scale]) if scale in self.kept else []
-
-    @property
-    def verdict(self) -> str:
-        """The number of claims by verdict, from the committed results; "" without results."""
-        return counted([own.state for own in self.judged])
 
     @property
     def noise(self) -> float:
