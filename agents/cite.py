@@ -84,8 +84,6 @@ def run_options(parser: ArgumentParser) -> None:
     )
     option(limits, "--max-usd", "maximum US dollars of the run", float)
     option(limits, "--max-run-tokens", "maximum tokens of the run", int)
-    option(limits, "--sample-usd", "maximum US dollars per sample", float)
-    option(limits, "--sample-tokens", "maximum tokens per sample", int)
     model_options(parser)
     program = parser.add_argument_group("program")
     forms = "prompt and replies: DSPy's fields, JSON, or as in CiteME's paper"
@@ -103,8 +101,6 @@ def run_options(parser: ArgumentParser) -> None:
     search = parser.add_argument_group("search and reading")
     option(search, "--search", "search provider", default="local", choices=PROVIDERS)
     corpus_option(search)
-    field = "field of study (default: Computer Science with --prompt citeme)"
-    option(search, "--field", field)
     option(search, "--s2-api", "URL of Semantic Scholar's Graph API or a mirror")
 
 
@@ -127,21 +123,13 @@ def compare_options(parser: ArgumentParser) -> None:
     parser.add_argument("a", type=Path, metavar="RUN_A", help="result file")
     parser.add_argument("b", type=Path, metavar="RUN_B", help="result file")
     data_of_run_option(parser)
-    parser.add_argument("--strict", action="store_true", help="use the strict matcher")
     json_option(parser)
 
 
 def dense_options(parser: ArgumentParser) -> None:
     data_options(parser)
-    excerpts, papers = "ids and vectors of excerpts (.npz)", "ids, titles and vectors of papers"
-    option(parser, "--excerpts", excerpts, Path, required=True)
-    option(parser, "--papers", f"{papers} (.npz)", Path, required=True)
-    computed = "first compute --papers, of --corpus, and --excerpts with this model"
-    option(parser, "--encoder", computed)
-    option(parser, "--adapter", "adapter of --encoder, such as allenai/specter2")
+    option(parser, "--encoder", "a folder, or a name on Hugging Face", default="allenai/specter")
     corpus_option(parser)
-    place = "the fields of a paper in whose place an excerpt is embedded"
-    option(parser, "--place", place, default="title", choices=("title", "title+abstract"))
     json_option(parser)
 
 
@@ -154,7 +142,6 @@ def import_options(parser: ArgumentParser) -> None:
 def ambiguity_options(parser: ArgumentParser) -> None:
     which = "CSV or TSV with the column excerpt, in which TARGETCIT or [CITATION] is the citation"
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help=which)
-    parser.add_argument("--list", action="store_true", help="print the ambiguous excerpts")
 
 
 def filter_options(parser: ArgumentParser) -> None:

@@ -29,13 +29,11 @@ def run_agent(args: Namespace) -> int:
     from .limits import Allowance
     from .run import run
 
-    if args.prompt == "citeme":
-        args.field = args.field or "Computer Science"
-    else:
+    args.field = "Computer Science" if args.prompt == "citeme" else None
+    if args.prompt != "citeme":
         args.read_chars = args.read_chars or READ_BUDGET
     dataset = dataset_in(args)
     agent, provider = agent_and_provider(args)
-    limits = {"usd": args.sample_usd, "tokens": args.sample_tokens}
     say(dataset.describe())
     try:
         counts = run(
@@ -48,9 +46,7 @@ def run_agent(args: Namespace) -> int:
             results=args.results,
             max_actions=args.max_actions,
             read_budget=args.read_chars,
-            sample_limits={name: limit for name, limit in limits.items() if limit is not None},
             run_limit=Allowance(args.max_usd, args.max_run_tokens, args.usd_per_million),
-            prices=args.usd_per_million,
             progress=print_progress,
         )
     except KeyboardInterrupt:
@@ -168,7 +164,7 @@ def compare_runs(args: Namespace) -> None:
     from .summary import of_comparison
 
     (_, a, dataset), (_, b, _) = opened(args, args.a), opened(args, args.b)
-    figures = compare(a, b, dataset, strict=args.strict)
+    figures = compare(a, b, dataset)
     text = f"A {args.a}\nB {args.b}\n{of_comparison(figures)}"
     say(json.dumps(figures, indent=1) if args.json else text)
 
@@ -213,21 +209,11 @@ def import_results(args: Namespace) -> None:
 
 def evaluate_dense(args: Namespace) -> None:
     """Evaluate retrieval by embeddings, such as SPECTER's."""
-    from .search import dense
+    from .search.dense import Specter, retrieve
+    from .search.local import LocalSearch
 
-    dataset = dataset_in(args)
-    if args.encoder:
-        from .search.local import LocalSearch
-
-        papers = list(LocalSearch(args.corpus).papers.values())
-        encoder = dense.Specter(args.encoder, args.adapter)
-        dense.save_embeddings(args.papers, dense.embed_papers(encoder, papers))
-        dense.save_embeddings(args.excerpts, dense.embed_excerpts(encoder, dataset, args.place))
-    figures = dense.retrieve(
-        dataset,
-        dense.load_embeddings(args.excerpts, ("ids", "vectors")),
-        dense.load_embeddings(args.papers, ("ids", "titles", "vectors")),
-    )
+    dataset, papers = dataset_in(args), list(LocalSearch(args.corpus).papers.values())
+    figures = retrieve(dataset, papers, Specter(args.encoder))
     if args.json:
         print(json.dumps(figures, indent=1, default=asdict))
         return
@@ -253,12 +239,9 @@ def find_ambiguous(args: Namespace) -> None:
     for path in args.files:
         excerpts = [row["excerpt"] for row in read_table(path, ["excerpt"], "excerpts")]
         verdicts = [is_ambiguous(text) for text in excerpts]
-        found = [text for text, verdict in zip(excerpts, verdicts, strict=True) if verdict]
         unmarked = verdicts.count(None)
-        rate = proportion(len(found), len(excerpts) - unmarked)
+        rate = proportion(verdicts.count(True), len(excerpts) - unmarked)
         say(f"{path.name}: {rate}; {unmarked} without a mark of the target excluded")
-        for text in found if args.list else ():
-            say(f"  {' '.join(text.split())}")
     printed = ", ".join(f"{name} {value} %" for name, value in published()["table_6"].items())
     print(f"CiteME, table 6 (its regular expression is not published): {printed}.")
 

@@ -3,7 +3,7 @@
 import contextlib
 import re
 import time
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator
 from typing import Any, Protocol
 
 from .data import Sample
@@ -14,7 +14,6 @@ from .search.provider import Paper, ReadError, Scope, SearchProvider, Section, S
 RESULTS = 10  # hits per search, CiteME section 3
 MAX_ACTIONS = 15  # CiteME, section 3
 READ_BUDGET = 12_000  # characters of a paper shown per read
-NO_LIMITS: Mapping[str, Allowance] = {}
 
 
 class UnknownId(Exception):
@@ -39,7 +38,7 @@ class Episode:
         max_actions: maximum number of actions, after which another one raises `Stop`.
         read_budget: characters of a paper shown per read; None for all of it.
         repeat: number of this answer among those to the sample, from 0.
-        allowances: limits of cost, by the status of a sample that reaches the limit.
+        allowance: limits of the run's cost.
     """
 
     def __init__(
@@ -51,11 +50,11 @@ class Episode:
         max_actions: int = MAX_ACTIONS,
         read_budget: int | None = READ_BUDGET,
         repeat: int = 0,
-        allowances: Mapping[str, Allowance] = NO_LIMITS,
+        allowance: Allowance | None = None,
     ) -> None:
         self.sample, self.provider = sample, provider
         self.results, self.max_actions, self.read_budget = results, max_actions, read_budget
-        self.repeat, self.allowances = repeat, allowances
+        self.repeat, self.allowance = repeat, allowance or Allowance()
         self.scope = Scope(sample.source_title, sample.date)
         self.events: list[Event] = []
         self.seen: dict[str, Paper] = {}
@@ -111,19 +110,17 @@ class Episode:
     def note(self, kind: str, **values: Any) -> None:
         """Append an event that is not an action: "lm", "repair" or "seen", as in `records`.
 
-        A call of a language model counts towards the allowances.
+        A call of a language model counts towards the allowance.
         """
         event = EVENT.validate_python({"kind": kind, "step": self.steps + 1, **values})
         self.events.append(event)
         if isinstance(event, Call):
-            for allowance in self.allowances.values():
-                allowance.spend(event)
+            self.allowance.spend(event)
 
-    def check_allowances(self) -> None:
-        """Raise `Stop` if a limit of the sample or the run is reached."""
-        for status, allowance in self.allowances.items():
-            if why := allowance.used_up():
-                raise Stop(status, f"{why} spent")
+    def check_allowance(self) -> None:
+        """Raise `Stop` if a limit of the run is reached."""
+        if why := self.allowance.used_up():
+            raise Stop("run_limit", f"{why} spent")
 
     @property
     def actions_left(self) -> int:
@@ -132,7 +129,7 @@ class Episode:
     def _act(self, action: str, **values: Any) -> Action:
         if self.actions_left <= 0:
             raise Stop("action_limit", f"no answer within {self.max_actions} actions")
-        self.check_allowances()
+        self.check_allowance()
         self.steps += 1
         event = Action(kind="action", step=self.steps, action=action, **values)
         self.events.append(event)

@@ -1,4 +1,4 @@
-"""Tokens and prices of language-model calls, and limits on them for a sample and for a run."""
+"""Tokens and prices of language-model calls, and limits on them for a run."""
 
 import threading
 from collections.abc import Sequence

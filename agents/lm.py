@@ -204,7 +204,7 @@ def asking(episode: Episode) -> Iterator[None]:
         ProviderError: if the request was refused, or no try was answered.
         HoldfastError: if no request can succeed, for example with a wrong API key.
     """
-    episode.check_allowances()
+    episode.check_allowance()
     try:
         yield
     except exceptions.LMError as error:

@@ -5,7 +5,7 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from datetime import datetime, timezone
 from importlib.metadata import version
 from multiprocessing.pool import ThreadPool
@@ -15,12 +15,11 @@ from typing import Any
 from .. import HoldfastError
 from .data import Dataset, Sample
 from .episode import MAX_ACTIONS, READ_BUDGET, RESULTS, Agent, Episode, Stop
-from .limits import Allowance, Prices
+from .limits import Allowance
 from .records import Record, ResultFile, lines, settings_of
 from .search.provider import ProviderError, SearchProvider
 
 GIVE_UP_AFTER = 10  # successive provider errors that indicate an outage
-NO_LIMITS: Mapping[str, float] = {}
 Task = tuple[Sample, int]  # a sample and the number of its repeat
 
 
@@ -35,9 +34,7 @@ def run(
     results: int = RESULTS,
     max_actions: int = MAX_ACTIONS,
     read_budget: int | None = READ_BUDGET,
-    sample_limits: Mapping[str, float] = NO_LIMITS,
     run_limit: Allowance | None = None,
-    prices: Prices | None = None,
     progress: Callable[[int, int, Record], None] | None = None,
 ) -> dict[str, int]:
     """Run every sample that is missing in `out`; returns the number of samples by status.
@@ -55,9 +52,7 @@ def run(
         results: hits per search.
         max_actions: maximum actions per sample.
         read_budget: characters of a paper shown per read; None: all.
-        sample_limits: arguments of each sample's `Allowance`.
         run_limit: limits of the run, including the costs already in `out`.
-        prices: US dollars per million input and output tokens.
         progress: called with (number, total, record) after every sample.
 
     Raises:
@@ -66,7 +61,6 @@ def run(
     """
     rules: dict[str, Any] = {"results": results, "max_actions": max_actions}
     budget = {**rules, "read_chars": "all" if read_budget is None else read_budget}
-    budget |= {f"sample_{name}": value for name, value in sample_limits.items()}
     settings = settings_of(dataset, agent.describe(), provider.describe(), budget, repeats)
     settings["version"] = version("holdfast")
     run_limit = run_limit or Allowance()
@@ -74,15 +68,9 @@ def run(
     def work(task: Task) -> Record | None:
         if run_limit.used_up():
             return None
-        sample_limit = Allowance(**sample_limits, prices=prices)  # type: ignore[arg-type]
-        limits = {"sample_limit": sample_limit, "run_limit": run_limit}
         sample, repeat = task
-        return attempt(
-            agent,
-            Episode(
-                sample, provider, **rules, read_budget=read_budget, repeat=repeat, allowances=limits
-            ),
-        )
+        given = {**rules, "read_budget": read_budget, "repeat": repeat, "allowance": run_limit}
+        return attempt(agent, Episode(sample, provider, **given))
 
     with ResultFile(out, settings) as file:
         for line in lines(file.path):

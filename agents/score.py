@@ -208,7 +208,7 @@ def distribution(values: Sequence[float]) -> Spread:
 # ---- two runs ----
 
 
-def compare(a: Records, b: Records, dataset: Dataset, *, strict: bool = False) -> dict[str, Any]:
+def compare(a: Records, b: Records, dataset: Dataset) -> dict[str, Any]:
     """The paired comparison over the samples that both runs finished.
 
     With one answer per sample in both runs: the exact McNemar test. With repeats: a sign-flip test of
@@ -219,8 +219,7 @@ def compare(a: Records, b: Records, dataset: Dataset, *, strict: bool = False) -
     Raises:
         HoldfastError: if the runs share no finished sample.
     """
-    which = "strict" if strict else "official"
-    ours, theirs = (verdicts(records, dataset, which) for records in (a, b))
+    ours, theirs = (verdicts(records, dataset) for records in (a, b))
     shared = ours.index.intersection(theirs.index).sort_values()
     if not len(shared):
         raise HoldfastError("The two runs share no finished sample. Compare runs on the same data.")
@@ -234,7 +233,6 @@ def compare(a: Records, b: Records, dataset: Dataset, *, strict: bool = False) -
     return {
         "pairs": len(shared),
         "split": dataset.split,
-        "matcher": which,
         "both": int((right_a & right_b).sum()),
         "only_a": only_a,
         "only_b": only_b,
@@ -248,11 +246,11 @@ def compare(a: Records, b: Records, dataset: Dataset, *, strict: bool = False) -
     }
 
 
-def verdicts(records: Records, dataset: Dataset, which: str) -> pd.DataFrame:
-    """1 or 0 for each finished sample (row) and repeat (column) that is correct or not by a matcher."""
+def verdicts(records: Records, dataset: Dataset) -> pd.DataFrame:
+    """1 or 0 for each finished sample (row) and repeat (column) that is correct or not."""
     rows = judged(records, dataset)
-    done = rows[~rows.outcome.isin(RETRIED)].astype({which: float})
-    return done.pivot(index="sample", columns="repeat", values=which)
+    done = rows[~rows.outcome.isin(RETRIED)].astype({"official": float})
+    return done.pivot(index="sample", columns="repeat", values="official")
 
 
 def over_repeats(verdicts: pd.DataFrame) -> dict[str, Any]:

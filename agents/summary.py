@@ -97,7 +97,7 @@ def of_comparison(figures: Figures) -> str:
     """A comparison by `compare` in four lines."""
     low, high = figures["interval"]
     return (
-        f"{figures['pairs']} pairs, split = {figures['split']}, {figures['matcher']} matcher\n"
+        f"{figures['pairs']} pairs, split = {figures['split']}, CiteME's matcher\n"
         f"correct in both {figures['both']}, only A {figures['only_a']}, only B {figures['only_b']}, "
         f"neither {figures['neither']}\n"
         f"A {over_repeats(figures['a'])}, B {over_repeats(figures['b'])}\n"

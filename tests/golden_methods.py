@@ -11,33 +11,8 @@ from golden_traces import Trace
 from torch import Tensor, nn
 from torch.optim import SGD, Adam
 
+from holdfast import methods as m
 from holdfast.callbacks import ASR, MRS, FisherRestore
-from holdfast.methods import (
-    CMF,
-    CPL,
-    EATA,
-    ETA,
-    GTTA,
-    MEMO,
-    NOTE,
-    REM,
-    RMT,
-    ROID,
-    RPL,
-    SANTA,
-    SAR,
-    AdaContrast,
-    BNAdapt,
-    CoTTA,
-    DeYO,
-    PeTTA,
-    RDumb,
-    RoTTA,
-    SoTTA,
-    Source,
-    Tent,
-    TTAMethod,
-)
 from holdfast.methods.deyo import shuffled_patches, shuffled_pixels
 from holdfast.methods.parts.norm import use_batch_statistics
 
@@ -51,29 +26,29 @@ def nesterov(lr: float) -> Any:
 
 
 def plain(
-    kind: type[TTAMethod], lr: float | None = None, **kwargs: Any
-) -> Callable[..., TTAMethod]:
+    kind: type[m.TTAMethod], lr: float | None = None, **kwargs: Any
+) -> Callable[..., m.TTAMethod]:
     """The method with SGD, or with its own default optimizer."""
     if lr is not None:
         kwargs["optimizer"] = sgd(lr)
     return lambda net, file: kind(net, **kwargs)
 
 
-def cotta(lr: float, keep: float, **kwargs: Any) -> Callable[..., TTAMethod]:
+def cotta(lr: float, keep: float, **kwargs: Any) -> Callable[..., m.TTAMethod]:
     """The official runs had the stochastic restore switched off."""
     options = {"optimizer": nesterov(lr), "teacher_rate": 1 - keep, "recovery": False, **kwargs}
-    return plain(CoTTA, **options)
+    return plain(m.CoTTA, **options)
 
 
-def sar(lr: float, floor: float = 0.2) -> Callable[..., TTAMethod]:
-    def make(net: nn.Module, file: Any) -> TTAMethod:
+def sar(lr: float, floor: float = 0.2) -> Callable[..., m.TTAMethod]:
+    def make(net: nn.Module, file: Any) -> m.TTAMethod:
         recovery = MRS(floor, keep_average=True)
-        return SAR(net, optimizer=sgd(lr), keep_momentum=True, recovery=recovery)
+        return m.SAR(net, optimizer=sgd(lr), keep_momentum=True, recovery=recovery)
 
     return make
 
 
-class WithoutMemory(SoTTA):
+class WithoutMemory(m.SoTTA):
     """Takes each batch for the memory's content, as the golden runs do."""
 
     def __init__(self, net: nn.Module, file: Any) -> None:
@@ -90,7 +65,7 @@ class WithBatchStatistics(WithoutMemory):
         use_batch_statistics(self.backbone)
 
 
-class WithoutViews(RoTTA):
+class WithoutViews(m.RoTTA):
     """Shows the student the memory as it is, as the golden runs do."""
 
     def __init__(self, net: nn.Module, file: Any) -> None:
@@ -100,11 +75,11 @@ class WithoutViews(RoTTA):
         return images
 
 
-class PeTTAWithoutViews(PeTTA):
+class PeTTAWithoutViews(m.PeTTA):
     view = WithoutViews.view
 
 
-class PETAL(CoTTA):
+class PETAL(m.CoTTA):
     """CoTTA on all parameters with a Gaussian prior on the weights, for FisherRestore's golden runs."""
 
     def __init__(self, net: nn.Module, file: Any) -> None:
@@ -122,43 +97,43 @@ class PETAL(CoTTA):
         super().descend(loss + self.weight * 0.5 * torch.stack(distances).sum())
 
 
-class Mirrored(ROID):
+class Mirrored(m.ROID):
     """Takes the mirrored images for the random view, as the golden runs do."""
 
     def view(self, images: Tensor) -> Tensor:
         return images.flip(3)
 
 
-class Unchanged(ROID):
+class Unchanged(m.ROID):
     """The same with the images as they are."""
 
     def view(self, images: Tensor) -> Tensor:
         return images
 
 
-class MirroredCMF(CMF):
+class MirroredCMF(m.CMF):
     view = Mirrored.view
 
 
-class UnchangedCMF(CMF):
+class UnchangedCMF(m.CMF):
     view = Unchanged.view
 
 
-def roid(kind: type[ROID], lr: float, **kwargs: Any) -> Callable[..., TTAMethod]:
+def roid(kind: type[m.ROID], lr: float, **kwargs: Any) -> Callable[..., m.TTAMethod]:
     return plain(kind, optimizer=nesterov(lr), **kwargs)
 
 
-def asr(kind: type[TTAMethod], lr: float, **settings: Any) -> Callable[..., TTAMethod]:
+def asr(kind: type[m.TTAMethod], lr: float, **settings: Any) -> Callable[..., m.TTAMethod]:
     """A method with ASR; the official ROID has it reset the copy of the source."""
 
-    def make(net: nn.Module, file: Any) -> TTAMethod:
-        recovery = ASR(anchor=issubclass(kind, ROID), **settings)
+    def make(net: nn.Module, file: Any) -> m.TTAMethod:
+        recovery = ASR(anchor=issubclass(kind, m.ROID), **settings)
         return kind(net, nesterov(lr), recovery=recovery)
 
     return make
 
 
-def stored(kind: type[RMT] | type[SANTA], lr: float, flip: bool = True, **kwargs: Any) -> Any:
+def stored(kind: type[m.RMT] | type[m.SANTA], lr: float, flip: bool = True, **kwargs: Any) -> Any:
     """Its view is the mirrored images or none, its projector starts at that of the file."""
 
     class Stored(kind):  # type: ignore[misc, valid-type]
@@ -173,21 +148,21 @@ def stored(kind: type[RMT] | type[SANTA], lr: float, flip: bool = True, **kwargs
     return plain(Stored, optimizer=nesterov(lr), source_images=960, **kwargs)
 
 
-rmt, santa = partial(stored, RMT, replay=960), partial(stored, SANTA)
+rmt, santa = partial(stored, m.RMT, replay=960), partial(stored, m.SANTA)
 
 
-class NothingSelected(GTTA):
+class NothingSelected(m.GTTA):
     """Begins with a confidence that no prediction reaches."""
 
     def fresh_state(self) -> dict[str, Any]:
         return {**super().fresh_state(), "confidence": 4.0}
 
 
-def gtta(kind: type[GTTA], lr: float) -> Callable[..., TTAMethod]:
+def gtta(kind: type[m.GTTA], lr: float) -> Callable[..., m.TTAMethod]:
     return plain(kind, optimizer=partial(Adam, lr=lr), source_images=960)
 
 
-class Stored(AdaContrast):
+class Stored(m.AdaContrast):
     """Its views and the start of its queue are those of the golden runs."""
 
     def views(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -202,12 +177,12 @@ class Stored(AdaContrast):
         return {**queue, "labels": queue["labels"][: self.capacity]}
 
 
-def adacontrast(lr: float, capacity: int, **kwargs: Any) -> Callable[..., TTAMethod]:
+def adacontrast(lr: float, capacity: int, **kwargs: Any) -> Callable[..., m.TTAMethod]:
     optimizer = partial(SGD, lr=lr, momentum=0.9, nesterov=True, weight_decay=1e-4)
     return plain(Stored, optimizer=optimizer, capacity=capacity, **kwargs)
 
 
-class OneSeed(NOTE):
+class OneSeed(m.NOTE):
     """Draws random numbers as the golden runs do: seeded once."""
 
     def __init__(self, net: nn.Module, lr: float, **kwargs: Any) -> None:
@@ -218,17 +193,17 @@ class OneSeed(NOTE):
         pass
 
 
-def note(lr: float, **kwargs: Any) -> Callable[..., TTAMethod]:
+def note(lr: float, **kwargs: Any) -> Callable[..., m.TTAMethod]:
     return lambda net, file: OneSeed(net, lr, **kwargs)
 
 
-def deyo(lr: float, **kwargs: Any) -> Callable[..., TTAMethod]:
+def deyo(lr: float, **kwargs: Any) -> Callable[..., m.TTAMethod]:
     """Its random orders are those of the file."""
 
-    def make(net: nn.Module, file: Any) -> TTAMethod:
+    def make(net: nn.Module, file: Any) -> m.TTAMethod:
         orders = torch.from_numpy(file["perm"].astype(np.int64)) if "perm" in file else None
 
-        class Ordered(DeYO):
+        class Ordered(m.DeYO):
             def destroyed(self, images: Tensor, rows: Tensor) -> Tensor:
                 if orders is None or self.destruction == "occlusion":
                     return super().destroyed(images, rows)
@@ -241,7 +216,7 @@ def deyo(lr: float, **kwargs: Any) -> Callable[..., TTAMethod]:
     return make
 
 
-class Scripted(MEMO):
+class Scripted(m.MEMO):
     """Its views are those of the golden runs: flipped, moved and dimmed by fixed rules."""
 
     def views_of(self, image: Tensor) -> Tensor:
@@ -252,34 +227,36 @@ class Scripted(MEMO):
         return view.roll((k // 2 % 5 - 2, k // 10 % 5 - 2), (2, 3)) * (1, 0.75, 1.25, 0.875)[k % 4]
 
 
-def memo(lr: float, views: int, **kwargs: Any) -> Callable[..., TTAMethod]:
+def memo(lr: float, views: int, **kwargs: Any) -> Callable[..., m.TTAMethod]:
     return plain(Scripted, optimizer=nesterov(lr), views=views, **kwargs)
 
 
-def rem(lr: float, **kwargs: Any) -> Callable[..., TTAMethod]:
-    return plain(REM, optimizer=partial(Adam, lr=lr), skip_top=False, **kwargs)
+def rem(lr: float, **kwargs: Any) -> Callable[..., m.TTAMethod]:
+    return plain(m.REM, optimizer=partial(Adam, lr=lr), skip_top=False, **kwargs)
 
 
 HALF_OF_MAX = 0.5 - 1 / np.log(1000)  # ln(1000)/2 - 1, the official class' default margin
 SINGLE = [
-    Trace("tta/ccc_pretrained", plain(Source)),
-    Trace("tta/ccc_batchnorm", plain(BNAdapt)),
-    Trace("tta/ccc_tent_lr0.00025", plain(Tent)),
-    Trace("tta/ccc_tent_lr0.01", plain(Tent, 0.01)),
-    Trace("tta/official_tent_adam_lr0.001", plain(Tent, optimizer=partial(Adam, lr=1e-3))),
-    Trace("tta/ccc_eta_lr0.00025", plain(ETA)),
-    Trace("tta/ccc_eta_lr0.002", plain(ETA, 0.002)),
-    Trace("tta/ccc_eta_lr0.01", plain(ETA, 0.01)),
-    Trace("tta/official_eta_lr0.002_default_margin", plain(ETA, 0.002, entropy_factor=HALF_OF_MAX)),
-    Trace("tta/ccc_eata_lr0.00025_k8", plain(EATA), fitted=8),
-    Trace("tta/ccc_eata_lr0.002_k8", plain(EATA, 0.002), fitted=8),
-    Trace("tta/ccc_eata_lr0.002_k5_alpha50", plain(EATA, 0.002, beta=50.0), fitted=5),
-    Trace("tta/ccc_rdumb_lr0.00025_reset10", plain(RDumb, every=10)),
-    Trace("tta/ccc_rdumb_lr0.002_reset10", plain(RDumb, 0.002, every=10)),
-    Trace("tta/ccc_rpl_lr0.0005", plain(RPL)),
-    Trace("tta/ccc_rpl_lr0.01", plain(RPL, 0.01)),
-    Trace("tta/ccc_conjugate_lr0.001", plain(CPL)),
-    Trace("tta/ccc_conjugate_lr0.01", plain(CPL, 0.01)),
+    Trace("tta/ccc_pretrained", plain(m.Source)),
+    Trace("tta/ccc_batchnorm", plain(m.BNAdapt)),
+    Trace("tta/ccc_tent_lr0.00025", plain(m.Tent)),
+    Trace("tta/ccc_tent_lr0.01", plain(m.Tent, 0.01)),
+    Trace("tta/official_tent_adam_lr0.001", plain(m.Tent, optimizer=partial(Adam, lr=1e-3))),
+    Trace("tta/ccc_eta_lr0.00025", plain(m.ETA)),
+    Trace("tta/ccc_eta_lr0.002", plain(m.ETA, 0.002)),
+    Trace("tta/ccc_eta_lr0.01", plain(m.ETA, 0.01)),
+    Trace(
+        "tta/official_eta_lr0.002_default_margin", plain(m.ETA, 0.002, entropy_factor=HALF_OF_MAX)
+    ),
+    Trace("tta/ccc_eata_lr0.00025_k8", plain(m.EATA), fitted=8),
+    Trace("tta/ccc_eata_lr0.002_k8", plain(m.EATA, 0.002), fitted=8),
+    Trace("tta/ccc_eata_lr0.002_k5_alpha50", plain(m.EATA, 0.002, beta=50.0), fitted=5),
+    Trace("tta/ccc_rdumb_lr0.00025_reset10", plain(m.RDumb, every=10)),
+    Trace("tta/ccc_rdumb_lr0.002_reset10", plain(m.RDumb, 0.002, every=10)),
+    Trace("tta/ccc_rpl_lr0.0005", plain(m.RPL)),
+    Trace("tta/ccc_rpl_lr0.01", plain(m.RPL, 0.01)),
+    Trace("tta/ccc_conjugate_lr0.001", plain(m.CPL)),
+    Trace("tta/ccc_conjugate_lr0.01", plain(m.CPL, 0.01)),
     Trace("tta/ccc_cotta_lr0.01_ema0.999", cotta(0.01, 0.999)),
     Trace("tta/ccc_cotta_lr0.1_ema0.9", cotta(0.1, 0.9)),
     Trace("tta/official_cotta_all_lr0.01_ema0.999", cotta(0.01, 0.999, everything=True)),
@@ -299,9 +276,9 @@ SINGLE = [
     Trace("tta2/roid_lr0.0005_flip", roid(Mirrored, 5e-4)),
     Trace(
         "tta2/roid_lr0.0005_noconsistency_noprior",
-        roid(ROID, 5e-4, consistency=False, prior_correction=False),
+        roid(m.ROID, 5e-4, consistency=False, prior_correction=False),
     ),
-    Trace("tta2/roid_lr0.0005_noweight_noconsistency", roid(ROID, 5e-4, weighting=False)),
+    Trace("tta2/roid_lr0.0005_noweight_noconsistency", roid(m.ROID, 5e-4, weighting=False)),
     Trace(
         "tta2/roid_lr0.001_identity_src0.9_noprior",
         roid(Unchanged, 1e-3, source_rate=0.1, prior_correction=False),
@@ -327,13 +304,13 @@ SINGLE = [
         "tta2/deyo_lr0.001_noreweight_plpdonly",
         deyo(1e-3, drop=0.2, filter_factor=1.0, weigh_entropy=False),
     ),
-    Trace("tta2/asr_eta_lr0.00025", asr(ETA, 2.5e-4)),
-    Trace("tta2/asr_eta_lr0.002", asr(ETA, 2e-3)),
+    Trace("tta2/asr_eta_lr0.00025", asr(m.ETA, 2.5e-4)),
+    Trace("tta2/asr_eta_lr0.002", asr(m.ETA, 2e-3)),
     Trace(
         "tta2/asr_eta_lr0.002_r1_0.3_p0_100",
-        asr(ETA, 2e-3, pull=100, start=0.2, keep=0.9, selectivity=0.3),
+        asr(m.ETA, 2e-3, pull=100, start=0.2, keep=0.9, selectivity=0.3),
     ),
-    Trace("tta2/asr_eta_lr0.01_a0_0.02", asr(ETA, 0.01, start=0.02)),
+    Trace("tta2/asr_eta_lr0.01_a0_0.02", asr(m.ETA, 0.01, start=0.02)),
     Trace("tta2/asr_roid_lr0.00025_identity", asr(Unchanged, 2.5e-4)),
     Trace(
         "tta2/asr_roid_lr0.0005_identity_r1_0.5",
@@ -352,13 +329,13 @@ SINGLE = [
         ),
         fitted=30,
     ),
-    Trace("tta2/come_tent_lr0.00025", plain(Tent, come=True)),
-    Trace("tta2/come_tent_lr0.01", plain(Tent, 0.01, come=True)),
-    Trace("tta2/come_eta_lr0.002", plain(ETA, 0.002, come=True)),
-    Trace("tta2/come_eata_lr0.002_k8", plain(EATA, 0.002, come=True), fitted=8),
+    Trace("tta2/come_tent_lr0.00025", plain(m.Tent, come=True)),
+    Trace("tta2/come_tent_lr0.01", plain(m.Tent, 0.01, come=True)),
+    Trace("tta2/come_eta_lr0.002", plain(m.ETA, 0.002, come=True)),
+    Trace("tta2/come_eata_lr0.002_k8", plain(m.EATA, 0.002, come=True), fitted=8),
     Trace(
         "tta2/come_eata_lr0.002_k8_alpha50",
-        plain(EATA, 0.002, beta=50.0, come=True),
+        plain(m.EATA, 0.002, beta=50.0, come=True),
         fitted=8,
     ),
 ]
@@ -374,8 +351,8 @@ MEASURED = [
     Trace("tta3/santa_lr0.01_flip", santa(0.01), fitted=30),
     Trace("tta3/santa_lr0.05_identity_proj32", santa(0.05, flip=False, projection=32), fitted=30),
     Trace("tta3/santa_single_lr0.001_flip", santa(1e-3), fitted=30),
-    Trace("tta3/gtta_lr1e-5_mixup", gtta(GTTA, 1e-5), fitted=30),
-    Trace("tta3/gtta_lr0.001_mixup", gtta(GTTA, 1e-3), fitted=30),
+    Trace("tta3/gtta_lr1e-5_mixup", gtta(m.GTTA, 1e-5), fitted=30),
+    Trace("tta3/gtta_lr0.001_mixup", gtta(m.GTTA, 1e-3), fitted=30),
     Trace("tta3/gtta_nothing_selected_lr0.0002", gtta(NothingSelected, 2e-4), fitted=30),
     Trace("tta3/adacontrast_lr0.0002_queue512", adacontrast(2e-4, 512)),
     Trace("tta3/adacontrast_lr0.001_queue1024", adacontrast(1e-3, 1024)),
@@ -400,7 +377,7 @@ DOUBLE += [Trace("rotta/full_f64_nu0.02_K50", WithoutViews, torch.float64)]
 
 
 TRACES = {trace.id: trace for trace in (*SINGLE, *DOUBLE)}
-# RoTTA multiplies rounding errors in float64, too, and of this official run there is but a float32 one.
+# m.RoTTA multiplies rounding errors in float64, too, and of this official run there is but a float32 one.
 TRACES.pop("rotta/full_default float64")
 # Each run in float64, where rounding leaves more steps determined than in float32 ...
 COMPARED = [trace for trace in TRACES.values() if trace.dtype == torch.float64]

@@ -12,6 +12,7 @@ from holdfast.agents.cite import main
 from holdfast.agents.data import MINI_CITE_CORPUS, load
 from holdfast.agents.search.dense import RANKS, Specter, retrieve
 from holdfast.agents.search.local import LocalSearch
+from holdfast.agents.search.provider import Paper
 
 transformers = pytest.importorskip("transformers")
 import torch  # noqa: E402
@@ -19,17 +20,18 @@ from transformers import BertConfig, BertModel  # noqa: E402
 
 
 def test_dense_retrieval_equals_a_plain_ranking(tmp_path):
+    """By vectors that were made elsewhere; two of eight targets are not among the papers."""
     rng = np.random.default_rng(0)
     data = load(write_dataset(tmp_path / "d.csv", 8))
-    titles = np.array([title(k) for k in range(6)] + [f"zzz {k} qqq" for k in range(60)])
+    titles = [title(k) for k in range(6)] + [f"zzz {k} qqq" for k in range(60)]
     vectors = rng.normal(size=(len(titles), 16)).astype(np.float32)
     queries = rng.normal(size=(len(data.samples), 16)).astype(np.float32)
     queries[:2] = vectors[:2] + 0.01
-    figures = retrieve(
-        data,
-        {"ids": np.array([s.id for s in data.samples]), "vectors": queries},
-        {"ids": np.arange(len(titles)), "titles": titles, "vectors": vectors},
+    known = dict(
+        zip([*titles, *(s.excerpt for s in data.samples)], [*vectors, *queries], strict=True)
     )
+    papers = [Paper(id=t, title=t) for t in titles]
+    figures = retrieve(data, papers, lambda entries: np.stack([known[t] for t, _ in entries]))
     cosine = (queries / np.linalg.norm(queries, axis=1)[:, None]) @ (
         vectors / np.linalg.norm(vectors, axis=1)[:, None]
     ).T
@@ -105,15 +107,12 @@ def test_excerpts_and_papers_are_embedded_and_ranked(folder, tmp_path, capsys):
     data, corpus = write(tmp_path / "titles.csv", given), tmp_path / "corpus.jsonl"
     entries = ({"id": p.id, "title": f"{p.title} [CITATION]"} for p in PAPERS)
     corpus.write_text("\n".join(map(json.dumps, entries)))
-    asked = ["--excerpts", str(tmp_path / "excerpts.npz")]
-    command = ["dense", "--data", str(data), "--papers", str(tmp_path / "papers.npz"), *asked]
-    main([*command, "--corpus", str(corpus), "--encoder", str(folder), "--json"])
+    command = ["dense", "--data", str(data), "--corpus", str(corpus), "--encoder", str(folder)]
+    assert main([*command, "--json"]) == 0
     figures = json.loads(capsys.readouterr().out)
     assert figures["papers"] == len(PAPERS)
     assert figures["recall"]["1"]["rate"] == figures["mrr"] == 1.0
-    assert main(command) == 0  # of the stored vectors
+    assert main(command) == 0
     assert "recall@1    6/6 = 100.0 %" in capsys.readouterr().out
     with pytest.raises(HoldfastError, match="as an encoder"):
         Specter(str(tmp_path))
-    with pytest.raises(HoldfastError, match="ids"):
-        main(["dense", "--papers", str(data), *asked])

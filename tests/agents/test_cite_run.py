@@ -236,31 +236,12 @@ def test_a_run_stops_where_it_may_cost_no_more_and_goes_on_with_more(tmp_path):
         # 5 calls before, of which the fifth was lost; so the third sample and the fourth fit.
         assert sum(calls.values()) == 10
         assert go(usd=1.0) == {"selected": 10}
-    assert sum(calls.values()) == 2 * 10 + 1 + 1
+        assert sum(calls.values()) == 2 * 10 + 1 + 1
+        unpriced = f"run --data {tmp_path / 'd.csv'} --model m --api-base {base}/v1 --max-usd 1"
+        with pytest.raises(HoldfastError, match="--usd-per-million"):
+            main([*unpriced.split(), "--out", f"{out}.other"])
     with pytest.raises(HoldfastError, match="tokens=-1"):
         Allowance(tokens=-1)
-
-
-def test_a_sample_that_costs_too_much_ends_and_the_others_go_on(tmp_path):
-    """And a price that is not known is asked for."""
-
-    def model(messages):
-        return fields("select", "tent-2021") if len(messages) > 2 and case_of(messages) else FIND
-
-    data, out = write_dataset(tmp_path / "d.csv", 3), tmp_path / "run.jsonl"
-    with chat(model) as base:
-        command = f"run --data {data} --model m --api-base {base}/v1 --commands search --out {out}"
-        with pytest.raises(HoldfastError, match="--usd-per-million"):
-            main(f"{command}.other --max-usd 1".split())
-        command += " --sample-tokens 300 --sample-usd 0.0005 --usd-per-million 1 1"
-        assert main(command.split()) == 0
-        with pytest.raises(HoldfastError, match="different budget"):
-            main(command.replace("0.0005", "0.0006").split())
-    statuses = [r.status for _, r in sorted(read(out)[1].items())]
-    assert statuses == ["sample_limit", "selected", "selected"]
-    assert "of 300 tokens" in read(out)[1]["s0000", 0].detail
-    figures = score(read(out)[1], load(data))
-    assert (figures["outcomes"]["sample_limit"], figures["accuracy"].n) == (1, 3)
 
 
 def test_user_errors_are_one_sentence(tmp_path):

@@ -11,19 +11,8 @@ from conftest import plain_trainer
 from torch import Tensor
 
 from holdfast import HoldfastError
+from holdfast import callbacks as cb
 from holdfast.benchmarks.results.estimate_quality import quality
-from holdfast.callbacks import (
-    AETTA,
-    ATC,
-    CalibratedConfidence,
-    Concentration,
-    DoC,
-    MaNo,
-    NuclearNorm,
-    RunRecord,
-    SourceAgreement,
-    Watch,
-)
 from holdfast.callbacks.functional.bands import prediction_band, sampling_band
 from holdfast.callbacks.functional.confidence import fit_isotonic
 from holdfast.callbacks.functional.flips import FlipFunction, fit
@@ -42,12 +31,12 @@ def synthetic() -> Corrupted:
 
 
 FITTED: dict[str, Any] = {
-    "isotonic": lambda: CalibratedConfidence(SOURCE, 128),
-    "DoC": lambda: DoC(SOURCE, 128),
-    "ATC": lambda: ATC(SOURCE, 128),
-    "MaNo": lambda: MaNo(synthetic()),
-    "NuclearNorm": lambda: NuclearNorm(synthetic()),
-    "Concentration": lambda: Concentration(synthetic()),
+    "isotonic": lambda: cb.CalibratedConfidence(SOURCE, 128),
+    "DoC": lambda: cb.DoC(SOURCE, 128),
+    "ATC": lambda: cb.ATC(SOURCE, 128),
+    "MaNo": lambda: cb.MaNo(synthetic()),
+    "NuclearNorm": lambda: cb.NuclearNorm(synthetic()),
+    "Concentration": lambda: cb.Concentration(synthetic()),
 }
 
 
@@ -105,7 +94,7 @@ def batches(count: int, stream: Any = None) -> list[tuple[Tensor, Tensor]]:
 def test_on_clean_images_the_accuracy_lies_within_the_band(name: str) -> None:
     """Where nothing shifts, all are right."""
     estimator, method = FITTED[name](), Source("digits")
-    watch = Watch(method, [estimator])
+    watch = cb.Watch(method, [estimator])
     inside = 0
     for images, labels in batches(4):
         logits = watch.step(images)
@@ -116,7 +105,7 @@ def test_on_clean_images_the_accuracy_lies_within_the_band(name: str) -> None:
 
 
 def test_the_source_agrees_with_itself() -> None:
-    agree, method = SourceAgreement(), Tent("digits", lambda p: torch.optim.SGD(p, lr=1.0))
+    agree, method = cb.SourceAgreement(), Tent("digits", lambda p: torch.optim.SGD(p, lr=1.0))
     images = torch.rand(64, 3, 32, 32)
     assert agree.watch(method, images) == 1
     for _ in range(10):
@@ -130,7 +119,7 @@ def test_concentration_fails_where_labels_are_correlated() -> None:
     found: dict[str, list[float]] = {}
     for stream in (clean, CorrelatedLabels(clean, delta=0)):
         estimators = [FITTED["Concentration"](), FITTED["isotonic"]()]
-        watch, errors = Watch(Source("digits"), estimators), []
+        watch, errors = cb.Watch(Source("digits"), estimators), []
         for images, labels in batches(10, stream):
             truth = float((watch.step(images).argmax(1) == labels).float().mean())
             errors.append([abs(e.latest - truth) for e in estimators])
@@ -142,7 +131,7 @@ def test_concentration_fails_where_labels_are_correlated() -> None:
 
 
 def test_bands_are_recorded(tmp_path: Path) -> None:
-    watching = [AETTA(passes=3), FITTED["DoC"](), RunRecord(tmp_path)]
+    watching = [cb.AETTA(passes=3), FITTED["DoC"](), cb.RunRecord(tmp_path)]
     data = Corrupted(SOURCE, ["fog"], each=128, table="cifar", num_workers=0)
     plain_trainer(callbacks=watching).test(Tent("digits"), datamodule=data, verbose=False)
     for row in read_rows(tmp_path):
@@ -166,9 +155,12 @@ def test_quality_by_hand() -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: MaNo(SOURCE), "Digits"),
-        (lambda: MaNo(synthetic(), 64).watch(Source("digits"), torch.rand(64, 3, 32, 32)), "three"),
-        (lambda: DoC(SOURCE, images=0), "images"),
+        (lambda: cb.MaNo(SOURCE), "Digits"),
+        (
+            lambda: cb.MaNo(synthetic(), 64).watch(Source("digits"), torch.rand(64, 3, 32, 32)),
+            "three",
+        ),
+        (lambda: cb.DoC(SOURCE, images=0), "images"),
     ],
 )
 def test_what_is_refused(make: Any, words: str) -> None:

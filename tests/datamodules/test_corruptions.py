@@ -41,15 +41,6 @@ def load(name: str) -> dict[str, np.ndarray]:
         return dict(file)
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Small tensors gain nothing from threads, and lose much on a busy machine."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 AT_32, AT_224 = load("at_32.npz"), load("at_224.npz")
 
 

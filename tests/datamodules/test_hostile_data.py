@@ -11,7 +11,6 @@ from PIL import Image
 from torch.optim import SGD
 
 from holdfast import HoldfastError
-from holdfast.benchmarks.suites import grid
 from holdfast.benchmarks.test import main as run_command
 from holdfast.datamodules import Calibration, Clean, DatasetSource
 from holdfast.methods import Tent
@@ -48,23 +47,6 @@ def test_a_configuration_that_is_no_yaml(tmp_path: Path) -> None:
     path.write_text("model: [")
     with pytest.raises(HoldfastError, match="parsing config"):
         run_command(["--config", str(path), "--out", str(tmp_path / "run")])
-
-
-@pytest.mark.parametrize(
-    ("files", "sentence"),
-    [
-        ({"a": "out: \udcff"}, r"a\.yaml .*YAML"),
-    ],
-)
-def test_suites(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], sentence: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name, text in files.items():
-        Path(f"{name}.yaml").write_text(text, errors="surrogateescape")
-    with pytest.raises(HoldfastError, match=sentence) as error:
-        grid.load("a.yaml")
-    assert "\n" not in str(error.value)
 
 
 def test_labels_below_minus_one_are_refused(tmp_path: Path) -> None:

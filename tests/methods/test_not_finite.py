@@ -16,22 +16,8 @@ from torch.optim import SGD, Adam
 from watchers import ESTIMATORS, RESETS, ruined
 
 from holdfast import HoldfastError
+from holdfast import callbacks as cb
 from holdfast.benchmarks.cli import main
-from holdfast.callbacks import (
-    AETTA,
-    GDE,
-    AccuracyEstimator,
-    AccuracyReset,
-    DatasetEstimates,
-    DropoutCalibration,
-    PredictionStatistics,
-    Recovery,
-    RunRecord,
-    SegmentReset,
-    SoftmaxScore,
-    Watch,
-    WeightedFlips,
-)
 from holdfast.datamodules import Digits
 from holdfast.methods import Source, Tent, TTAMethod
 from holdfast.methods.base import NOT_FINITE_LIMIT
@@ -124,9 +110,9 @@ PAIRS = [*product(["Tent"], RESETS), *zip(ON_BN[::3], cycle(RESETS))]
 @pytest.mark.parametrize(("name", "reset"), PAIRS)
 def test_every_estimator_and_reset(name: str, reset: str) -> None:
     method, estimators = TABLE[name].make(tiny_net()), [make() for make in ESTIMATORS.values()]
-    flips = WeightedFlips(f=None, held=24, stop=6, at_once=6, any_backbone=True)
+    flips = cb.WeightedFlips(f=None, held=24, stop=6, at_once=6, any_backbone=True)
     heard = list(ESTIMATORS)[list(TABLE).index(name) % len(ESTIMATORS)]
-    watch = Watch(method, [*estimators, flips], RESETS[reset](heard))
+    watch = cb.Watch(method, [*estimators, flips], RESETS[reset](heard))
     resets = []
     for number, images in enumerate(image_batches(8)):
         watch.step(ruined(images) if number in (0, BAD) else images)
@@ -146,7 +132,7 @@ def test_every_estimator_and_reset(name: str, reset: str) -> None:
 def test_estimates_are_of_the_images_that_are_finite(name: str) -> None:
     images, watches = (
         image_batches(1)[0],
-        [Watch(Tent(tiny_net()), [ESTIMATORS[name]()]) for _ in range(2)],
+        [cb.Watch(Tent(tiny_net()), [ESTIMATORS[name]()]) for _ in range(2)],
     )
     torch.manual_seed(3)
     watches[1].method.load_state_dict(watches[0].method.state_dict())
@@ -159,9 +145,9 @@ def test_estimates_are_of_the_images_that_are_finite(name: str) -> None:
 def test_observers_leave_bad_images_out() -> None:
     data, labels = torch.rand(2, 6, 3, 8, 8), torch.ones(2, 6, dtype=torch.int64)
     data[1] = spoiled(data[1])
-    estimates = DatasetEstimates(Digits(), images=12, validation_images=40, adapting=True)
-    aetta, statistics = AETTA(passes=2, layers=["2", "5"]), PredictionStatistics()
-    calibration = DropoutCalibration()
+    estimates = cb.DatasetEstimates(Digits(), images=12, validation_images=40, adapting=True)
+    aetta, statistics = cb.AETTA(passes=2, layers=["2", "5"]), cb.PredictionStatistics()
+    calibration = cb.DropoutCalibration()
     trainer = plain_trainer(callbacks=[aetta, calibration, statistics, estimates])
     trainer.test(Tent(tiny_net(10)), datamodule=TensorStream(data, labels), verbose=False)
     assert calibration.sums[0].sum() == 11
@@ -207,10 +193,10 @@ def test_rows_and_report(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     data = torch.rand(8, 6, 3, 8, 8)
     data[1], data[BAD] = spoiled(data[1]), ruined(data[BAD])
     for name, kind in (("tent", Strange), ("source", Source)):
-        record, watch = RunRecord(tmp_path / name, every=2), [GDE(), SoftmaxScore()]
+        record, watch = cb.RunRecord(tmp_path / name, every=2), [cb.GDE(), cb.SoftmaxScore()]
         method = kind(tiny_net())
         stream = TensorStream(data if kind is Strange else torch.rand(8, 6, 3, 8, 8))
-        plain_trainer(callbacks=[record, AccuracyReset("GDE"), *watch]).test(
+        plain_trainer(callbacks=[record, cb.AccuracyReset("GDE"), *watch]).test(
             method, datamodule=stream, verbose=False
         )
         for file in (tmp_path / name).iterdir():
@@ -242,7 +228,7 @@ def test_rows_and_report(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
 class Seen(Callback):
     """Logits, estimates and resets of every step in a Trainer."""
 
-    def __init__(self, *estimators: AccuracyEstimator) -> None:
+    def __init__(self, *estimators: cb.AccuracyEstimator) -> None:
         self.estimators = estimators
         self.steps: list[Any] = []
 
@@ -258,21 +244,21 @@ def test_a_watch_is_what_a_trainer_does(name: str, reset: str) -> None:
     net, batches = tiny_net(), image_batches(9)
     batches[BAD] = spoiled(batches[BAD])
 
-    def parts() -> tuple[TTAMethod, list[AccuracyEstimator], Recovery]:
+    def parts() -> tuple[TTAMethod, list[cb.AccuracyEstimator], cb.Recovery]:
         method = TABLE[name].make(net)
         method.fit(batches[:1])
-        estimators = [AETTA(passes=2, layers=["2", "5"]), GDE(), SoftmaxScore()]
-        own = AccuracyReset("GDE", floor=0.9) if reset == "Accuracy" else RESETS[reset]("GDE")
+        estimators = [cb.AETTA(passes=2, layers=["2", "5"]), cb.GDE(), cb.SoftmaxScore()]
+        own = cb.AccuracyReset("GDE", floor=0.9) if reset == "Accuracy" else RESETS[reset]("GDE")
         return method, estimators, own
 
     method, estimators, recovery = parts()
     seen = Seen(*estimators)
     trainer = plain_trainer(callbacks=[*estimators, recovery, seen])
     trainer.test(method, datamodule=TensorStream(torch.stack(batches)), verbose=False)
-    watch = Watch(*parts())
+    watch = cb.Watch(*parts())
     for number, (images, expected) in enumerate(zip(batches, seen.steps, strict=True)):
         if number == BAD + 1:
-            state, watch = io_copy(watch.state_dict()), Watch(*parts())
+            state, watch = io_copy(watch.state_dict()), cb.Watch(*parts())
             watch.load_state_dict(state)
         logits = watch.step(images)
         assert torch.equal(logits.nan_to_num(), expected[0].nan_to_num())
@@ -283,6 +269,6 @@ def test_a_watch_is_what_a_trainer_does(name: str, reset: str) -> None:
 
 def test_a_watch_refuses_what_it_cannot_do() -> None:
     with pytest.raises(HoldfastError, match="SegmentReset must be told"):
-        Watch(Tent(tiny_net()), reset=SegmentReset())
+        cb.Watch(Tent(tiny_net()), reset=cb.SegmentReset())
     with pytest.raises(HoldfastError, match=r"uses AETTA.*SoftmaxScore"):
-        Watch(Tent(tiny_net()), [SoftmaxScore()], AccuracyReset())
+        cb.Watch(Tent(tiny_net()), [cb.SoftmaxScore()], cb.AccuracyReset())

@@ -17,19 +17,8 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from holdfast import HoldfastError
+from holdfast import callbacks as cb
 from holdfast.benchmarks.cli import main
-from holdfast.callbacks import (
-    AETTA,
-    ASR,
-    GDE,
-    AccuracyReset,
-    AdvPerturb,
-    DatasetEstimates,
-    FisherRestore,
-    SoftmaxScore,
-    SrcValid,
-    WeightedFlips,
-)
 from holdfast.datamodules import CCC, Batch, Glyphs
 from holdfast.methods import ROID, BNAdapt, CoTTA, Tent, TTAMethod
 from holdfast.methods.checks import check_trainer
@@ -84,9 +73,9 @@ def tiny(kind: type[TTAMethod], norm: Any = nn.BatchNorm2d, **kwargs: Any) -> TT
 
 
 def estimators() -> list[Callback]:
-    flips = WeightedFlips(f="resnet50", held=20, stop=5, any_backbone=True, at_once=7)
-    own = [SoftmaxScore(), GDE(), SrcValid(Glyphs("calibration"), 31), AETTA(passes=3)]
-    return [*own, AdvPerturb(), flips, AccuracyReset("SoftmaxScore", floor=0.05)]
+    flips = cb.WeightedFlips(f="resnet50", held=20, stop=5, any_backbone=True, at_once=7)
+    own = [cb.SoftmaxScore(), cb.GDE(), cb.SrcValid(Glyphs("calibration"), 31), cb.AETTA(passes=3)]
+    return [*own, cb.AdvPerturb(), flips, cb.AccuracyReset("SoftmaxScore", floor=0.05)]
 
 
 class Case(NamedTuple):
@@ -101,12 +90,12 @@ CASES = {
     "data sets": Case(
         partial(BNAdapt, "glyphs"),
         partial(ccc, 8 * BATCH),
-        lambda: [DatasetEstimates(Glyphs("calibration"), 90, 70)],
+        lambda: [cb.DatasetEstimates(Glyphs("calibration"), 90, 70)],
     ),
     "views": Case(partial(tiny, CoTTA, everything=True, **unsure), random_images),
     "views at once": Case(partial(tiny, CoTTA, group, **unsure), random_images),
-    "FisherRestore": Case(partial(tiny, Tent), random_images, lambda: [FisherRestore(0.3)]),
-    "ASR": Case(partial(ROID, "glyphs", recovery=ASR(start=0.999)), partial(ccc, 8 * BATCH)),
+    "FisherRestore": Case(partial(tiny, Tent), random_images, lambda: [cb.FisherRestore(0.3)]),
+    "ASR": Case(partial(ROID, "glyphs", recovery=cb.ASR(start=0.999)), partial(ccc, 8 * BATCH)),
     "map-style data": Case(partial(tiny, Tent), Plain),
     "one image over": Case(partial(Tent, "glyphs"), partial(ccc, 2 * BATCH + 1, num_workers=1)),
     "fewer than ranks": Case(partial(Tent, "glyphs"), partial(ccc, 1)),

@@ -5,21 +5,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from holdfast.callbacks import (
-    AETTA,
-    GDE,
-    MRS,
-    AccuracyEstimator,
-    AccuracyReset,
-    Adapting,
-    AdvPerturb,
-    FisherRestore,
-    PeriodicReset,
-    Recovery,
-    SoftmaxScore,
-    SrcValid,
-    StochasticRestore,
-)
+from holdfast import callbacks as cb
 from holdfast.datamodules import Digits
 
 
@@ -30,25 +16,25 @@ def ruined(batch: Tensor) -> Tensor:
     return batch
 
 
-class Argmax(AccuracyEstimator):
+class Argmax(cb.AccuracyEstimator):
     """One of a user's, that asks for classes without a thought."""
 
-    def estimate(self, method: Adapting, images: Tensor) -> float:
+    def estimate(self, method: cb.Adapting, images: Tensor) -> float:
         return float((method.predict(images).argmax(1) == 0).float().mean())
 
 
-ESTIMATORS: dict[str, Callable[[], AccuracyEstimator]] = {
-    "AETTA": lambda: AETTA(passes=2, layers=["2", "5"]),
-    "GDE": GDE,
-    "SoftmaxScore": SoftmaxScore,
-    "AdvPerturb": AdvPerturb,
-    "SrcValid": lambda: SrcValid(Digits(), 8),
+ESTIMATORS: dict[str, Callable[[], cb.AccuracyEstimator]] = {
+    "AETTA": lambda: cb.AETTA(passes=2, layers=["2", "5"]),
+    "GDE": cb.GDE,
+    "SoftmaxScore": cb.SoftmaxScore,
+    "AdvPerturb": cb.AdvPerturb,
+    "SrcValid": lambda: cb.SrcValid(Digits(), 8),
     "Argmax": Argmax,
 }
-RESETS: dict[str, Callable[[str], Recovery]] = {
-    "Periodic": lambda _: PeriodicReset(4),
-    "MRS": lambda _: MRS(floor=1.5),
-    "Stochastic": lambda _: StochasticRestore(0.5),
-    "Fisher": lambda _: FisherRestore(0.5),
-    "Accuracy": lambda name: AccuracyReset(name, floor=0.0, margin=1.0),
+RESETS: dict[str, Callable[[str], cb.Recovery]] = {
+    "Periodic": lambda _: cb.PeriodicReset(4),
+    "MRS": lambda _: cb.MRS(floor=1.5),
+    "Stochastic": lambda _: cb.StochasticRestore(0.5),
+    "Fisher": lambda _: cb.FisherRestore(0.5),
+    "Accuracy": lambda name: cb.AccuracyReset(name, floor=0.0, margin=1.0),
 }
