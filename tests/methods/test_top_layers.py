@@ -51,17 +51,12 @@ def test_the_order_of_execution_tells_the_same_as_the_names() -> None:
 
 FAMILIES: dict[str, tuple[Callable[[], nn.Module], set[str]]] = {
     "EfficientNet": (models.efficientnet_b0, {"features.6", "features.7", "features.8"}),
-    "MobileNetV2": (models.mobilenet_v2, {f"features.{n}" for n in range(14, 19)}),
     "MobileNetV3": (models.mobilenet_v3_small, {f"features.{n}" for n in range(9, 13)}),
     "ConvNeXt": (models.convnext_tiny, {"features.7", "classifier.0"}),
     "DenseNet": (models.densenet121, {"features.denseblock4", "features.norm5"}),
     "Swin": (models.swin_t, {"features.6", "features.7", "norm"}),
-    "RegNet": (models.regnet_y_400mf, {"trunk_output.block4"}),
-    "ShuffleNet": (models.shufflenet_v2_x0_5, {"stage4", "conv5"}),
-    "VGG": (models.vgg11_bn, {"features.23", "features.26"}),
     "GoogLeNet": (lambda: models.googlenet(init_weights=False), {"inception5a", "inception5b"}),
     "timm's DPN": (lambda: timm.create_model("dpn48b"), {"features.conv5"}),
-    "timm's RegNet": (lambda: timm.create_model("regnety_002"), {"s4"}),
     "timm's Visformer": (lambda: timm.create_model("visformer_small"), {"stage3", "norm"}),
 }
 
@@ -69,7 +64,7 @@ FAMILIES: dict[str, tuple[Callable[[], nn.Module], set[str]]] = {
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_has_a_top(family: str) -> None:
     make, expected = FAMILIES[family]
-    with torch.device("cpu" if family == "RegNet" else "meta"):  # its constructor reads values
+    with torch.device("meta"):
         net = make()
     top = top_norms(net)
     assert 0 < len(top) <= len(norms(net)) / 2
