@@ -29,7 +29,6 @@ class DeYO(TTAMethod):
         patches: on each side of the grid.
         occlusion: (top, left, side) of the square in pixels; default: the middle half of the image.
         weigh_entropy: whether the weight has the term of the entropy.
-        weigh_drop: whether it has that of PLPD.
         skip_top: leave the top layers' scale and shift alone.
         **kwargs: see `TTAMethod`.
     """
@@ -45,7 +44,6 @@ class DeYO(TTAMethod):
         patches: int = 4,
         occlusion: tuple[int, int, int] | None = None,
         weigh_entropy: bool = True,
-        weigh_drop: bool = True,
         skip_top: bool = True,
         **kwargs: Any,
     ) -> None:
@@ -53,8 +51,7 @@ class DeYO(TTAMethod):
         one_of("patches", "pixels", "occlusion", destruction=destruction)
         self.filter_factor, self.entropy_factor, self.drop = filter_factor, entropy_factor, drop
         self.destruction, self.patches, self.occlusion = destruction, patches, occlusion
-        self.weigh_entropy, self.weigh_drop = weigh_entropy, weigh_drop
-        self.skip_top = skip_top
+        self.weigh_entropy, self.skip_top = weigh_entropy, skip_top
         super().__init__(backbone, optimizer, **kwargs)
 
     def loss(self, logits: Tensor, images: Tensor) -> Tensor | None:
@@ -75,7 +72,7 @@ class DeYO(TTAMethod):
         entropy = entropy[rows]
         # Not exp(H0 - H): the official code's form, with which float32 runs agree bit for bit.
         certain = 1 / torch.exp(entropy.detach() - self.entropy_factor * largest)
-        weight = self.weigh_entropy * certain + self.weigh_drop * (1 / torch.exp(-drop))
+        weight = self.weigh_entropy * certain + 1 / torch.exp(-drop)
         return (weight * entropy).mean()
 
     def destroyed(self, images: Tensor, rows: Tensor) -> Tensor:

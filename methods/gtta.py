@@ -31,8 +31,6 @@ class GTTA(TTAMethod):
     Args:
         optimizer: for all parameters; default: Adam with learning rate 1e-5.
         mixup: share of the batch's image in a mixture.
-        confidence_rate: how far the average confidence, from 0.9 on, follows each batch; a
-            prediction counts if its confidence is at least the square root of it.
         source_images: number of source images to keep, in whole batches.
         source_data: these, with labels (its test loader); None: the first ones of the stream, with the
             source model's predictions for labels.
@@ -46,15 +44,13 @@ class GTTA(TTAMethod):
         backbone: str | nn.Module,
         optimizer: OptimizerFactory = adam,
         mixup: float = 1 / 3,
-        confidence_rate: float = 0.1,
         source_images: int = 2000,
         source_data: LightningDataModule | None = None,
         **kwargs: Any,
     ) -> None:
-        in_range(0, 1, mixup=mixup, confidence_rate=confidence_rate)
+        in_range(0, 1, mixup=mixup)
         in_range(1, source_images=source_images)
-        self.mixup, self.confidence_rate = mixup, confidence_rate
-        self.source_images, self.source_data = source_images, source_data
+        self.mixup, self.source_images, self.source_data = mixup, source_images, source_data
         super().__init__(backbone, optimizer, **kwargs)
 
     def fresh_state(self) -> dict[str, Any]:
@@ -86,9 +82,12 @@ class GTTA(TTAMethod):
         return logits
 
     def confident(self, probs: Tensor) -> tuple[Tensor, Tensor]:
-        """Which predictions [B,C] count, and their labels [B]; updates the average confidence."""
-        (confidence, labels), rate = probs.max(1), self.confidence_rate
-        average = (1 - rate) * self.state["confidence"] + rate * confidence.mean()
+        """Which predictions [B,C] count, and their labels [B]; updates the average confidence.
+
+        One counts if its confidence is at least the root of that average, which begins at 0.9.
+        """
+        confidence, labels = probs.max(1)
+        average = (1 - 0.1) * self.state["confidence"] + 0.1 * confidence.mean()
         self.state["confidence"] = average
         return confidence >= average.sqrt(), labels
 
