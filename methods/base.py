@@ -77,8 +77,7 @@ class TTAMethod(Resettable):
         backbone: logits [B,C] (or a mapping or object that has them as `logits`) from images [B,3,H,W]
             in [0,1], with the normalisation inside; or the name of one, for `load_backbone`. The module
             given is left untouched.
-        optimizer: makes the optimizer from the parameters that adapt; default: SGD with learning rate
-            2.5e-4 and momentum 0.9.
+        optimizer: makes one of what adapts; default: SGD with learning rate 2.5e-4 and momentum 0.9.
         metrics: torchmetrics' metrics, updated by the logits [B,C] and labels [B] of images whose label
             is known, and logged at the end. Those given are left untouched.
         steps: updates on each batch; the logits of the last one's forward pass are scored. Recoveries and

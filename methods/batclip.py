@@ -21,8 +21,7 @@ class BATCLIP(TTAMethod):
     Logits are those before the update. Every step encodes a prompt for each class.
 
     Args:
-        optimizer: for scale and shift of the layers, with a weight decay of 0.01; default: AdamW with
-            learning rate 5e-4.
+        optimizer: for scale and shift, with weight decay 0.01; default: AdamW with learning rate 5e-4.
         template: the prompt with {} for the class' name; the backbone's own have no influence.
         **kwargs: see `TTAMethod`.
     """

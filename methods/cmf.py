@@ -18,8 +18,7 @@ class CMF(ROID):
     unlike in the official code.
 
     Args:
-        optimizer: for the parameters that adapt; default: SGD with learning rate 2.5e-4 and Nesterov
-            momentum 0.9.
+        optimizer: for what adapts; default: SGD with learning rate 2.5e-4 and Nesterov momentum 0.9.
         alpha: weight of the hidden model when it moves towards the source.
         gamma: weight of the adapted weights when they move towards the hidden model.
         noise: process noise for 38,400 adapted parameters; it grows with their number.

@@ -24,8 +24,7 @@ class CoTTA(TeacherMethod):
     code rounding errors also move the teacher's frozen weights; here they do not.
 
     Args:
-        optimizer: for the parameters that adapt; default: SGD with learning rate 0.01 and Nesterov
-            momentum 0.9.
+        optimizer: for what adapts; default: SGD with learning rate 0.01 and Nesterov momentum 0.9.
         everything: train all parameters, as in the paper, not only those of normalisation layers.
         symmetric: mean of cross-entropy and reverse cross-entropy; False: the paper's cross-entropy.
         threshold: mean confidence of the source model below which the teacher predicts all views.

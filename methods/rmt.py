@@ -26,8 +26,7 @@ class RMT(ContrastMethod, TeacherMethod):
     the source; this one `replay` images of it, which checkpoints contain.
 
     Args:
-        optimizer: for all parameters and the projector; default: SGD with learning rate 0.01 and Nesterov
-            momentum 0.9.
+        optimizer: for all with the projector; default: SGD, learning rate 0.01, Nesterov momentum 0.9.
         source_weight: weight of the cross-entropy on replayed source images; 0: none is replayed.
         target_weight: weight of the symmetric cross-entropy with the teacher (Eq. 2).
         contrast_weight: weight of the contrastive loss (Eq. 4).

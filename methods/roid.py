@@ -29,8 +29,7 @@ class ROID(TTAMethod):
     code divides the loss by the configured batch size; this one by the batch's.
 
     Args:
-        optimizer: for the parameters that adapt; default: SGD with learning rate 2.5e-4 and Nesterov
-            momentum 0.9.
+        optimizer: for what adapts; default: SGD with learning rate 2.5e-4 and Nesterov momentum 0.9.
         temperature: temperature of the sample weights.
         source_rate: how far the weights go back to the source after each step.
         probs_rate: how far the average prediction follows each batch.

@@ -22,8 +22,7 @@ class SANTA(ContrastMethod):
     starts at random values, which depend on the seed. Classes without source images have no prototype.
 
     Args:
-        optimizer: for the parameters that adapt; default: SGD with learning rate 0.01 and Nesterov
-            momentum 0.9.
+        optimizer: for what adapts; default: SGD with learning rate 0.01 and Nesterov momentum 0.9.
         target_weight: weight of the cross-entropy with the source model.
         contrast_weight: weight of the contrastive loss.
         temperature: temperature of the contrastive loss.

@@ -23,8 +23,7 @@ class TPT(TTAMethod):
     changes. No change persists, so the model cannot collapse.
 
     Args:
-        optimizer: for the vectors, with PyTorch's weight decay of 0.01, as in the code; default: AdamW
-            with learning rate 5e-3.
+        optimizer: for the vectors, with weight decay 0.01; default: AdamW with learning rate 5e-3.
         template: a prompt with {} for the class' name, after the words to tune.
         views: number of views of each image, random crops and flips, including the image itself.
         share: share of the views, the most certain ones, that count (rho).
