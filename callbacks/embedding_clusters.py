@@ -39,8 +39,7 @@ class EmbeddingClusters(PeriodicObserver):
         held: number of images at the start of the stream that are held out.
         images: number of clean images for the class means.
         groups: the group of each class; -1, and classes beyond the end: exclude their images;
-            "16-class-imagenet": ImageNet's in the 16 categories of Geirhos et al. 2018; None: each class
-            is a group.
+            "16-class-imagenet": ImageNet's in 16 categories (Geirhos et al. 2018); None: each class.
         keep: steps, multiples of `every`, at which the features go to embeddings.npz as well.
 
     Raises HoldfastError if a class has no clean image, or fewer images are held out than classes exist.

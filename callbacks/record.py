@@ -35,8 +35,7 @@ class RunRecord(Curves):
     last row. On an accelerator their numbers are read together, after 50 steps or a second and at each
     checkpoint, so the rows of a second may be missing. A run that resumes from a checkpoint first drops
     the rows after it. The Trainer's loggers get means over `every` batches (fewer at the end) against
-    the images seen; so do TensorBoard events in the folder. Where several ranks run one stream, the
-    first writes.
+    the images seen; so do TensorBoard events in the folder. Of several ranks the first writes.
 
     Args:
         folder: folder of the run; made if missing.

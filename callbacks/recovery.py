@@ -19,8 +19,7 @@ class Recovery(InPredictions, ABC):
 
     RDumb, SAR and CoTTA have one of their own, which works outside a Trainer as well. One among the
     Trainer's callbacks, or in a `Watch`, takes its place; one that is passed to a method as `recovery`
-    acts in addition. Recoveries run before all other callbacks, so that estimators see the weights that
-    predict the batch.
+    acts in addition. Recoveries run before other callbacks: estimators see the weights that predict.
     """
 
     def before_step(self, method: Adapting) -> None:

@@ -24,8 +24,7 @@ class CorrelatedLabels(StreamWrapper):
     """Another stream whose labels are correlated in time (NOTE, RoTTA, ROID: Dirichlet, delta 0.1).
 
     Within each window every class is divided among time slots by shares drawn from a symmetric Dirichlet
-    distribution. Within a slot images come class by class. The images remain the same, and corruptions
-    keep their positions.
+    distribution. Within a slot images come class by class. Images and positions of corruptions stay.
 
     How strongly labels are correlated follows from delta x slots and from the images of a class in a
     window. `identity` says it: the mean number of classes in a batch of 64, beside that of independent

@@ -75,8 +75,7 @@ class TTAMethod(Resettable):
 
     Args:
         backbone: logits [B,C] (or a mapping or object that has them as `logits`) from images [B,3,H,W]
-            in [0,1], with the normalisation inside; or the name of one, for `load_backbone`. The module
-            given is left untouched.
+            in [0,1], with the normalisation inside, left untouched; or a name for `load_backbone`.
         optimizer: makes one of what adapts; default: SGD with learning rate 2.5e-4 and momentum 0.9.
         metrics: torchmetrics' metrics, updated by the logits [B,C] and labels [B] of images whose label
             is known, and logged at the end. Those given are left untouched.
@@ -85,8 +84,7 @@ class TTAMethod(Resettable):
         window: adapt to the last `window` images, for streams of single images. The newest ones' logits are
             scored, with the statistics of the window; an update follows after each `window` images.
         recovery: a reset or restore that works with and without a Trainer, and beside those of the
-            Trainer; None or True: the paper's own, if it has one, which gives way to those of a Trainer;
-            False: none.
+            Trainer; None or True: the paper's own, if any, which gives way to a Trainer's; False: none.
 
     Example:
         >>> from torch import nn

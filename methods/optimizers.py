@@ -50,8 +50,7 @@ def sam_step(
 ) -> Tensor:
     """Step with the gradient at the worst weights nearby, about theta + rho g / |g| (Foret et al. 2021).
 
-    Returns the scalar loss there. `loss` is that of the current weights, g its gradient; `loss_again`
-    computes the loss again.
+    Returns the scalar loss there. `loss` is the current one, g its gradient; `loss_again` makes it again.
     """
     optimizer.zero_grad()
     loss.backward()

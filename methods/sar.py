@@ -18,8 +18,7 @@ class SAR(TTAMethod):
 
     Samples count if their entropy is below E0 = `entropy_factor` ln C, in the first pass and again in
     the pass at the worst weights within `rho`. The model is reset when the average loss becomes too
-    small: see `MRS`, which also reproduces the official code's moving average, which resets do not
-    clear.
+    small: see `MRS`, which also has the official code's average that resets do not clear.
 
     Args:
         optimizer: for the parameters that adapt; default: SGD with learning rate 2.5e-4 and momentum 0.9.
@@ -27,8 +26,7 @@ class SAR(TTAMethod):
         rho: radius of the sharpness-aware step.
         skip_top: leave the top layers' scale and shift alone.
         keep_momentum: do not reset the momentum, as in the official code (but not in the paper).
-        recovery: True: `MRS()`, unless the Trainer has another Recovery; a Recovery: this one in any
-            case; False: none.
+        recovery: True: `MRS()`, unless the Trainer has another; a Recovery: this one; False: none.
         come: the entropy of opinions in place of probabilities (COME, Zhang et al. 2025).
         **kwargs: see `TTAMethod`.
     """

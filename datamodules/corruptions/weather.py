@@ -132,8 +132,7 @@ def spatter(
     """Drops of water (added, pale turquoise) or splashes of mud (blended in, brown).
 
     Both grow where smoothed normal noise exceeds a threshold. Mud is a switch, which is on at 0.5 and
-    above. Water needs edge and distance transforms, which torch lacks, so OpenCV makes its layer for
-    every device.
+    above. Water needs edge and distance transforms, which torch lacks: OpenCV makes its layer.
     """
     liquid = smooth(rng.normal(1, *x.shape[-2:]).mul_(std).add_(mean), sigma)
     liquid = from_threshold(liquid, threshold)

@@ -32,8 +32,7 @@ class DatasetSource(ImageSource):
     crop="random": flip with probability 1/2, then torchvision's RandomResizedCrop of the full
     image, both drawn from the seed alone; "center": Resize(size * 256 / 224), then
     CenterCrop(size), of images that do not have the right size already (those of ImageNet-C do);
-    None: all have it. Tensors are [C,H,W], arrays [H,W,C]; both uint8, or floats in [0,1] without
-    mean/std normalisation.
+    None: all have it. Tensors are [C,H,W], arrays [H,W,C]; uint8, or floats in [0,1], not normalised.
     """
 
     def __init__(

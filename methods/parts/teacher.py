@@ -14,8 +14,7 @@ class TeacherMethod(TTAMethod):
     """A method whose predictions are a teacher's, the moving average of the student that learns.
 
     The student is the backbone; the teacher is a copy, and its trained parameters follow by
-    theta' <- (1 - rate) theta' + rate theta. At rate 0 it is the "intransigent" teacher: its weights stay
-    the source's.
+    theta' <- (1 - rate) theta' + rate theta. At rate 0, the "intransigent" teacher, they stay the source's.
     """
 
     teacher: nn.Module
