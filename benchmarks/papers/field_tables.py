@@ -131,7 +131,7 @@ def asr_moves(t: Table) -> Parts:
 
 CORRELATED: dict[str, Any] = {
     "premise": half_of_the_classes,
-    "unless": "the labels were hardly correlated, or nothing recorded how strongly",
+    "unless": "the labels were hardly correlated",
 }
 OTHERS = ["Source", "BNAdapt", "RDumb", "ROID"]
 all_methods.says("petta-below-source").above("Source", "PeTTA", IID, "CCC-Medium")

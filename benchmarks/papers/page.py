@@ -44,9 +44,10 @@ of its windows and columns. A claim of several parts holds if each part's interv
 which needs no correction (an intersection-union test). It does not hold if one part's interval is on the
 other side after Holm's correction for the number of parts. *Undecided*: an interval contains the limit.
 *Equal*: what is compared is the same in every run, so further runs would not decide. *Premise not met*:
-what the claim is about did not happen. *Not judged*: there is one run, these runs cannot decide the claim,
-or the results were made by uncommitted code or with unknown threads or processor. A size that was measured
-on ImageNet is judged at full scale only; here its direction is.
+what the claim is about did not happen. *Not judged*: a part has a single run or none and no other part
+fails, these runs cannot decide the claim, or the results were made by uncommitted code or with unknown
+threads or processor. A size that was measured on ImageNet is judged at full scale only; here its direction
+is.
 
 Each of the papers' claims is followed by the paper's words or cells, in brackets, which a test compares
 with the claim where they are printed numbers. Readings of a figure, claims with a threshold of ours, and

@@ -123,6 +123,8 @@ def judge(claim: Claim, table: Table, scale: str = "embedded", noise: float = 0)
     if claim.premise is not None:
         premise = list(claim.premise(table))
         if lacking := [part for part in premise if state(part) != HOLDS]:
+            if {state(part) for part in lacking} == {UNJUDGED}:
+                return Verdict(claim, UNJUDGED, f"premise unknown: {listing(lacking)}", premise)
             return Verdict(claim, PREMISE, f"{claim.unless}: {listing(lacking)}", premise)
     parts = claim.check(table, scale == "full")
     states = corrected(parts, noise)

@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from holdfast.benchmarks.papers.table import FIRST, REST, Table, tidy
 from holdfast.benchmarks.papers.verdicts import (
     FAILS,
     HOLDS,
+    PREMISE,
     UNDECIDED,
     UNJUDGED,
     Claim,
@@ -212,6 +214,13 @@ def test_a_claim_with_a_part_of_a_single_run_can_only_be_refuted() -> None:
     assert verdict("a", ["b", "c"], table=table_of(several))[0] == UNJUDGED
     assert verdict("b", ["a", "c"], table=table_of(several))[0] == FAILS
     assert verdict("c", ["a", "d"], table=table_of(several)) == (UNJUDGED, "runs are missing")
+
+
+def test_what_a_claim_is_about_must_have_happened() -> None:
+    """Which is not known where its runs are missing."""
+    for than, expected in (("b", HOLDS), ("a", PREMISE), ("c", UNJUDGED)):
+        about = {"premise": partial(claims.above, curve="a", than=than, x=2), "unless": "no rise"}
+        assert verdict("a", "b", x=2, about=about)[0] == expected
 
 
 def test_an_effect_below_the_rerun_noise_is_undecided() -> None:
