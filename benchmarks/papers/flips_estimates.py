@@ -23,7 +23,7 @@ from ..results.runs import Run, grouped
 from .accuracy_tables import Renamed, name_of
 from .claims import Part, Parts, besides, means
 from .experiment import experiment
-from .table import LAST, Rows, Table, middle, tidy
+from .table import Rows, Table, tidy
 
 if TYPE_CHECKING:
     from ...callbacks.functional.flips import FlipFunction
@@ -302,7 +302,8 @@ stops = experiment("flips/FigB.2")(recounted, kind="steps")
 def earlier(t: Table, by_share: float = 0) -> Parts:
     """The error at the last step, less this share of it, minus that at half of the steps."""
     place = "error", "error"
-    half, last = (t.by_run(*place, t.chosen(x, *place)) for x in (middle, LAST))
+    xs = t.of_curve(*place)
+    half, last = (t.by_run(*place, own) for own in (xs[len(xs) // 2 :][:1], xs[-1:]))
     gap = paired({name: (1 - by_share) * error for name, error in last.items()}, half)
     yield Part(f"{1 - by_share:g} x last - middle", gap, 0, of=SETS)
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 from ...alarms import WINDOW
 from ...drawing import describe, panels, saved
-from ..results.collapse import Array, below, intervals
+from ..results.collapse import below, intervals
 from ..results.palette import method_colour
 from ..results.runs import Run
 from ..suites.cell import Cell
@@ -147,17 +147,13 @@ def survival(runs: Runs) -> pd.DataFrame:
     rows: Rows = []
     for run in sorted_by([run for run in runs if run.adapts], "label", METHODS):
         if (reference := run.of_source("accuracy")) is not None:
-            at = collapse(run.column("accuracy"), reference)
+            # The batch at which it first falls below for WINDOW batches.
+            found = intervals(below(run.column("accuracy"), reference), WINDOW)
+            at = found[0].first if found else None
             images = run.rows[-1 if at is None else at]["images"]
             rows.append((LASTS, run.label, run.setting, run.place, images / 1000))
             rows.append((TO_THE_END, run.label, run.setting, run.place, 100.0 * (at is None)))
     return tidy(rows, unit="of a run against the source model on the same images")
-
-
-def collapse(values: Array, reference: Array) -> int | None:
-    """The batch at which accuracies [n] first fall `below` a reference for WINDOW batches, or None."""
-    found = intervals(below(values, reference), WINDOW)
-    return found[0].first if found else None
 
 
 survival.says("outlasts").above("RDumb", [*COLLAPSING, "ETA"], LASTS)

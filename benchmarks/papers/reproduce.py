@@ -88,7 +88,10 @@ def work(own: Experiment, args: argparse.Namespace) -> Work:
     if own.takes == "scale":
         return Work(args.scale)
     if own.takes == "runs" and args.runs:
-        runs = runs_in(own, args.runs)
+        # The finished runs with the names of the experiment, or all if none of these adapts.
+        runs = [run for run in collect(*args.runs) if run.finished]
+        named = [run for run in runs if own.matches(vars(run))]
+        runs = named if any(run.adapts for run in named) else runs
         return Work(runs, runs, [cell for run in runs if (cell := cell_of(run))])
     cells = cells_of(own, args)
     if own.takes == "cells":
@@ -106,13 +109,6 @@ def runs_of(cells: list[Cell]) -> list[Run]:
         runs[-1].factors = dict(cell.factors)
     set_beside(runs)
     return runs
-
-
-def runs_in(own: Experiment, folders: list[Path]) -> list[Run]:
-    """The finished runs in folders with the names of an experiment, or all if none matches."""
-    runs = [run for run in collect(*folders) if run.finished]
-    counted = [run for run in runs if own.matches(vars(run))]
-    return counted if any(run.adapts for run in counted) else runs
 
 
 def cell_of(run: Run) -> Cell | None:

@@ -19,14 +19,6 @@ Selector = None | X | slice | Callable[[list[X]], list[X]] | Sequence[Any]
 ALL, FIRST, LAST, REST = slice(None), slice(1), slice(-1, None), slice(1, None)
 
 
-def middle(xs: list[X]) -> list[X]:
-    return xs[len(xs) // 2 :][:1]
-
-
-def second_half(xs: list[X]) -> list[X]:
-    return xs[len(xs) // 2 :]
-
-
 def selected(selector: Any, every: list[Any]) -> list[Any]:
     """What a selector selects of all x, or of all names.
 

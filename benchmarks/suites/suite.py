@@ -29,7 +29,14 @@ def run_cells(cells: list[Cell], args: argparse.Namespace) -> tuple[int, int]:
     check_folders(cells, args)
     check_cells(cells)
     prepare(cells, args.command)
-    ended = run_all(grid.share(cells, *args.share), runner(args), args.retries, args.per_image)
+    runner: Runner | None = None
+    if args.backend == "ray":
+        from .ray_executor import RayTasks  # deferred: an extra
+
+        runner = RayTasks(args.jobs, args.cpus, args.gpus)
+    elif args.jobs not in (None, 1):
+        runner = Processes(args.jobs)
+    ended = run_all(grid.share(cells, *args.share), runner, args.retries, args.per_image)
     return ended["failed"], ended["elsewhere"]
 
 
@@ -52,15 +59,6 @@ def folders(args: argparse.Namespace) -> dict[str, str]:
 def wanted(cell: Cell, args: argparse.Namespace) -> bool:
     """Whether the command wants this cell's method: all, unless --methods names some."""
     return args.chosen is None or cell.names["method"] in args.chosen
-
-
-def runner(args: argparse.Namespace) -> Runner | None:
-    """Where the options say that cells run; None: in this process."""
-    if args.backend == "ray":
-        from .ray_executor import RayTasks
-
-        return RayTasks(args.jobs, args.cpus, args.gpus)
-    return None if args.jobs in (None, 1) else Processes(args.jobs)
 
 
 def parser() -> argparse.ArgumentParser:
