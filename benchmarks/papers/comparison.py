@@ -19,11 +19,7 @@ def differences(
     """The settings in which our runs differ from the paper's, as sentences; [] if in none.
 
     For each method, all values of a setting are compared with those in the paper's runs of this method.
-
-    Args:
-        ours: the cells of our runs.
-        theirs: the cells of the paper's suite.
-        parts: compare only these parts of the configurations, such as "data", and not the set of methods.
+    parts: compare only these parts of the configurations, such as "data", and not the set of methods.
     """
     if not theirs:
         return []

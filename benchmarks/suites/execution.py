@@ -77,10 +77,8 @@ def run_all(
         retries: maximum number of restarts of a cell whose process dies.
         per_image: report accuracies per image rather than means over batches.
     """
-    names = {
-        c.folder: f"[{n}/{len(cells)}] {'/'.join(c.folder.parts[-2:])}"
-        for n, c in enumerate(cells, 1)
-    }
+    places = [cell.folder for cell in cells]
+    names = {p: f"[{n}/{len(cells)}] {'/'.join(p.parts[-2:])}" for n, p in enumerate(places, 1)}
     ended = {cell.folder: "finished" for cell in cells if cell.finished}
     todo = [cell for cell in cells if not cell.finished]
 
@@ -134,10 +132,7 @@ def outcomes(
 def attempt(cell: Cell, worker: int = 0, progress: bool = False) -> Outcome:
     """Start or resume a cell in this process, unless another process runs it; errors are recorded.
 
-    Args:
-        cell: what to run.
-        worker: the index of this process, which selects the GPU if there are several.
-        progress: show the run's progress bar.
+    worker: the index of this process, which selects the GPU if there are several.
     """
     import torch  # deferred: torch is slow to import
 

@@ -43,11 +43,7 @@ class Variant(NamedTuple):
 
 
 def load(name: str | Path, scale: str | None = None) -> dict[str, Any]:
-    """Load a suite from a YAML file, or by the name of a suite that comes with Holdfast.
-
-    Args:
-        name: the file, or the suite's name.
-        scale: one of the scales in the file; None: the first.
+    """Load a suite at a scale (default: its first) from a YAML file, or by the name of one of Holdfast's.
 
     Raises:
         HoldfastError: if the file or scale does not exist, or the suite is invalid.

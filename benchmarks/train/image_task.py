@@ -26,13 +26,7 @@ RANDOM = re.compile(r"relu:(\d+)")
 
 
 class ImageTask(Task):
-    """Classification of images; `inputs` of a set are uint8 [n,3,H,W].
-
-    Args:
-        data: the entry `data` of the file.
-        base: the name of the base model; see `base_model`.
-        seed: seed of the sets.
-    """
+    """Classification of images; `inputs` of a set are uint8 [n,3,H,W]. `base_model` reads the base's name."""
 
     piece, dropout = 256, True
     optimizers: ClassVar = {"scratch": partial(torch.optim.SGD, momentum=0.9)}

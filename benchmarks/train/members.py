@@ -50,7 +50,10 @@ class Examples(NamedTuple):
 
 
 class Task(ABC):
-    """What the members of an ensemble learn: data sets, a base model, and the form of their outputs."""
+    """What the members of an ensemble learn: data sets, a base model, and the form of their outputs.
+
+    It is made of the entry `data` of the file, the base's name, and the seed of the order of the examples.
+    """
 
     sets: dict[str, Examples]  # "train", "validation" and the shifts
     base: nn.Module  # from inputs to features

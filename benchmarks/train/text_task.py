@@ -35,12 +35,7 @@ class TextTask(Task):
     """Classification of pairs of texts, or extractive question answering, by a language model.
 
     The inputs of a set are the model's, int64 [n,N] each by name, and ALLOWED. Models train without
-    dropout, so that only the source of diversity varies.
-
-    Args:
-        data: the entry `data` of the file.
-        base: the language model, from the hub or a folder.
-        seed: seed of the order of the examples.
+    dropout, so that only the source of diversity varies. The base is from the hub or a folder.
     """
 
     piece, dropout = 32, False
