@@ -26,7 +26,7 @@ RANDOM = re.compile(r"relu:(\d+)")
 
 
 class ImageTask(Task):
-    """Classification of images; `inputs` of a set are uint8 [n,3,H,W]. `base_model` reads the base's name."""
+    """Classification of images; `inputs` are uint8 [n,3,H,W], the base's name is that of `base_model`."""
 
     piece, dropout = 256, True
     optimizers: ClassVar = {"scratch": partial(torch.optim.SGD, momentum=0.9)}
