@@ -163,12 +163,7 @@ def draw(step: int, seed: int, length: int) -> tuple[Tensor, Tensor]:
 
 
 def write_cifar(
-    out: Path,
-    name: str,
-    data: str,
-    seed: int = 0,
-    epochs: int | None = None,
-    net: str = "resnet18",
+    out: Path, name: str, data: str, seed: int = 0, epochs: int | None = None, net: str = "resnet18"
 ) -> dict[str, str]:
     """Train AETTA's ResNet-18 or a ResNet-20 on CIFAR; returns the facts stored with its weights.
 
