@@ -8,7 +8,7 @@ import pandas as pd
 
 from ...run_folder import CALIBRATION
 from ..results.batch_means import pairs_of
-from ..results.run_statistics import Difference, Values, above_zero, average, paired
+from ..results.run_statistics import Difference, Values, above_zero, paired
 from ..results.runs import Run, grouped
 from .accuracy_tables import SHARE, SHARES, WINDOWS, accuracy, along
 from .claims import Part, Parts, besides
@@ -88,8 +88,8 @@ def gains(t: Table, x: str) -> Values[str]:
     for panel, curve in t.cells:
         ours, theirs = t.values(panel, "AETTA", x), t.values(panel, curve, x)
         if curve != "AETTA" and ours:
-            several.append({seed: theirs[seed] - ours[seed] for seed in theirs if seed in ours})
-    return average(several)
+            several.append(pd.Series(theirs) - pd.Series(ours))
+    return pd.DataFrame(several).mean(skipna=False).dropna().to_dict()
 
 
 for name in ("aetta/T1", "aetta/T2"):
@@ -375,7 +375,9 @@ def ablation(runs: Runs) -> pd.DataFrame:
         methods = list(grouped(own, lambda run: run.method).values())
         for name, arguments in own[0].provenance["estimators"].items():
             key = variant(name, arguments)
-            values = average(error(same, name) for same in methods)
+            values = (
+                pd.DataFrame([error(same, name) for same in methods]).mean(skipna=False).dropna()
+            )
             rows += [(*key, network, run, value) for run, value in values.items()]
     return tidy(rows, unit=ERROR)
 

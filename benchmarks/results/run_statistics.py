@@ -1,6 +1,6 @@
 """Means over runs, and differences between runs on the same images."""
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -128,13 +128,6 @@ def holm(p_values: Sequence[float]) -> list[bool]:
 def deviation(values: Collection[float]) -> float | None:
     """The standard deviation over runs; None for fewer than two."""
     return float(np.std(list(values), ddof=1)) if len(values) > 1 else None
-
-
-def average(several: Iterable[Mapping[Key, float]]) -> Values[Key]:
-    """The mean of several mappings, for the runs that are in all of them."""
-    several = list(several)
-    common = set.intersection(*map(set, several)) if several else set()
-    return {key: float(np.mean([values[key] for values in several])) for key in common}
 
 
 def mean(values: Array | Sequence[float], weights: Array | None = None) -> float | None:
