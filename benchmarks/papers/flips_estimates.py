@@ -11,7 +11,7 @@ import pandas as pd
 from ...drawing import panels, saved
 from ...run_folder import FLIPS
 from ..results.palette import COLOURS
-from ..results.run_statistics import Difference, Values, above_zero, paired, share_of_runs, unpaired
+from ..results.run_statistics import Difference, above_zero, paired, share_of_runs, unpaired
 from ..results.runs import Run, grouped
 from .accuracy_tables import Renamed, name_of
 from .claims import Part, Parts, besides, means
@@ -53,28 +53,25 @@ def fitted(points: Points, degree: int = 2, weighted: bool = True) -> "FlipFunct
     return fit_points(points, degree, weighted) if enough else None
 
 
-def errors(points: Points, estimate: Estimate) -> dict[str, Values[str]]:
+def errors(points: Points, estimate: Estimate) -> pd.Series:
     """The absolute errors |estimate - accuracy| in points, by setting and stream."""
-    found: dict[str, Values[str]] = {}
+    found = {}
     for point in points:
         if isinstance(estimate, str):
             value = point.source.get(ESTIMATES[estimate])
         else:
             value = None if estimate is None else estimate(point.flips[estimate.weighted])
         if value is not None:
-            cells = found.setdefault(point.run.setting, {})
-            cells[point.run.place] = 100 * abs(value - point.accuracy)
-    return found
+            found[point.run.setting, point.run.place] = 100 * abs(value - point.accuracy)
+    return pd.Series(found, dtype=float)
 
 
 def table_of(columns: Mapping[str, tuple[Points, Estimate]]) -> pd.DataFrame:
     """Mean absolute errors, with datasets as rows."""
-    found = {name: errors(*column) for name, column in columns.items()}
     rows = [
         ("", setting, name, run, error)
-        for setting in dict.fromkeys(setting for own in found.values() for setting in own)
-        for name, own in found.items()
-        for run, error in own.get(setting, {}).items()
+        for name, column in columns.items()
+        for (setting, run), error in errors(*column).items()
     ]
     return tidy(rows, unit=UNIT, summary="rows")
 
@@ -190,9 +187,9 @@ def subsets(runs: Runs) -> pd.DataFrame:
             rest = within(besides(*chosen)(names))
             estimates: dict[str, Estimate] = {**{name: name for name in ESTIMATES}, "WF": f}
             for name, estimate in estimates.items():
-                found = errors(rest, estimate).values()
-                if per_set := [float(np.mean([*own.values()])) for own in found]:
-                    rows.append(("", name, size, f"draw {draw}", float(np.mean(per_set))))
+                if len(found := errors(rest, estimate)):
+                    mean = found.groupby(level=0).mean().mean()
+                    rows.append(("", name, size, f"draw {draw}", mean))
     return tidy(rows, unit=UNIT, axis="data sets that f is fitted to")
 
 
@@ -280,8 +277,8 @@ def recounted(runs: Runs, kind: str) -> pd.DataFrame:
     for number in numbers:
         choice = {"stop" if kind == "steps" else "held": number}
         if (f := fitted([point.recounted(**choice) for point in held])) is not None:
-            again = errors([point.recounted(**choice) for point in rest], f).items()
-            rows += [("error", "error", number, s, np.mean([*own.values()])) for s, own in again]
+            again = errors([point.recounted(**choice) for point in rest], f).groupby(level=0).mean()
+            rows += [("error", "error", number, s, error) for s, error in again.items()]
             at = (0, 50, 100, 200, 400, 600, 800)
             rows += [("f", f"{number:,} {kind}", flips, "fit", 100 * f(flips)) for flips in at]
     unit = "mean absolute error, points; f, accuracy in %"
@@ -313,8 +310,7 @@ def few_classes(runs: Runs) -> pd.DataFrame:
     for setting, own in grouped(rest, lambda point: point.run.setting).items():
         # f is fitted to the network's own hold-out.
         f = fitted([point for point in held if point.run.weights == own[0].run.weights])
-        known = errors(own, f).get(setting, {})
-        rows += [("", setting, "error", run, error) for run, error in known.items()]
+        rows += [("", setting, "error", run, error) for (_, run), error in errors(own, f).items()]
         rows += [("", setting, "flips", p.run.place, p.flips[False]) for p in own]
     return tidy(rows, unit=f"{UNIT}; label flips of 1,000")
 
@@ -346,8 +342,7 @@ def why(runs: Runs) -> pd.DataFrame:
     for row, belongs in {**choices, MANY: flips >= half}.items():
         own = [rest[n] for n in np.flatnonzero(belongs)]
         for name, estimate in columns.items():
-            for cells in errors(own, estimate).values():
-                rows += [("", row, name, *error) for error in cells.items()]
+            rows += [("", row, name, run, e) for (_, run), e in errors(own, estimate).items()]
         notes.append(f"{row}: {in_words(own)}")
     return tidy(rows, unit=UNIT, notes=notes)
 
