@@ -47,9 +47,9 @@ def differences(
         if one or two:
             found.append(sentence(f"{name}s", listed(one), listed(two)))
     seeds = (len({cell.names["seed"] for cell in cells}) for cells in (ours, theirs))
-    for name, (left, right) in {"seeds": seeds, "runs": (len(ours), len(theirs))}.items():
-        if not parts and left != right:
-            found.append(sentence(f"number of {name}", str(left), str(right)))
+    for name, numbers in (("seeds", [*seeds]), ("runs", [len(ours), len(theirs)])):
+        if not parts and len({*numbers}) > 1:
+            found.append(sentence(f"number of {name}", *map(str, numbers)))
     return found
 
 
