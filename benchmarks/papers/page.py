@@ -55,20 +55,10 @@ claims of papers that came later are counted apart. [Verdicts that changed](chan
 said before an audit."""
 CHANGES = """# Verdicts that changed
 
-An audit of the comparisons on {} changed the rules by which claims are judged, and which results may
-judge them. This page compares the verdicts of that day at embedded scale with the present ones in [Which
-claims hold](claims.md).
-
-A claim that the paper's own printed numbers refute is not the paper's. A size that was measured on
-ImageNet is judged at full scale only. Of a claim with several parts, a part fails only after Holm's
-correction. Exact ties are *equal*, and what is equal by construction is not compared. A claim about
-correlated labels has the premise that they are. A claim with a part of a single run is not judged, unless
-another part refutes it. Results of code that is in no commit, or without a record of threads and
-processor, are shown, but decide no claim until they are made again. Readings of a figure and claims of
-later papers were counted among the papers' claims.
-
-## By claim"""
-RESULTS = "## By results that decide no claim"
+An audit of the comparisons on {} changed the rules by which claims are judged, and which results may judge
+them, to those in [Which claims hold](claims.md). This page lists the verdicts at embedded scale that are
+not those of that day. Results that *were made by uncommitted code*, or *with unknown threads or processor*,
+decided claims then, and decide none until they are made again."""
 
 
 def section(
@@ -243,27 +233,17 @@ def counts(found: Mapping[str, list[list[Verdict]]]) -> str:
 
 
 def changes(several: Iterable[Experiment]) -> str:
-    """docs/papers/changes.md: verdicts before the audit and now, by claim or results that decide none."""
+    """docs/papers/changes.md: each verdict that is not what it was before the audit, with the reason."""
     known = data("changes.json")
-    claims = [["claim", "before", "now", "reason"]]
-    results = [["results", "before", "now", "reason"]]
+    rows = [["claim", "before", "now", "reason"]]
     for own in several:
         old = known["verdicts"].get(own.name, {})
         new = {verdict.claim.id: verdict.state for verdict in own.judged}
-        why = own.unreliable(own.committed)
         day = own.committed.get("provenance", {}).get("date", "")
         again = f"made again on {day}" if day > known["date"] else ""
-        others = []
+        why = own.unreliable(own.committed) or again
         for id in (id for id in {**old, **new} if old.get(id) != new.get(id)):
-            reason = known["reasons"].get(f"{own.name}: {id}")
-            if why and not reason:
-                others.append(id)
-                continue
-            reasons = filter(None, [reason, id in new and (why or again)])
-            row = [f"{own.name}: {id}", old.get(id, "-"), new.get(id, "-"), "; ".join(reasons)]
-            claims.append(row)
-        if others:
-            states = (counted([by[id] for id in others]) for by in (old, new))
-            results.append([own.name, *states, why])
-    text = [CHANGES.format(known["date"]), formatted(claims, "markdown")]
-    return "\n\n".join([*text, RESULTS, formatted(results, "markdown")]) + "\n"
+            name = f"{own.name}: {id}"
+            reasons = filter(None, [known["reasons"].get(name), id in new and why])
+            rows.append([name, old.get(id, "-"), new.get(id, "-"), "; ".join(reasons)])
+    return f"{CHANGES.format(known['date'])}\n\n{formatted(rows, 'markdown')}\n"
