@@ -24,6 +24,7 @@ class Resettable(LightningModule):
     optimizer: Optimizer | None
     recovery: Recovery | None
     state: dict[str, Any]
+    _source: list[Tensor]
 
     def __init__(self) -> None:
         super().__init__()
