@@ -66,7 +66,7 @@ def picture(part: str, name: str, kept: dict[str, dict[str, Any]]) -> str:
     """The curve of a class as SVG, the same bytes each time."""
     from matplotlib.ticker import EngFormatter, PercentFormatter
 
-    from holdfast.benchmarks.results.palette import GREY, method_colour
+    from holdfast.benchmarks.results.figure import GREY, method_colour
     from holdfast.drawing import panels, pyplot
 
     # An estimate has the colour of the method that is watched.

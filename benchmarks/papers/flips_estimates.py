@@ -10,7 +10,7 @@ import pandas as pd
 
 from ...drawing import panels, saved
 from ...run_folder import FLIPS
-from ..results.palette import COLOURS
+from ..results.figure import COLOURS
 from ..results.run_statistics import Difference, above_zero, paired, share_of_runs, unpaired
 from ..results.runs import Run, grouped
 from .accuracy_tables import Renamed, name_of

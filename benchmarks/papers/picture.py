@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...drawing import describe, panels, saved
-from ..results.palette import COLOURS, DASHES, METHODS, method_styles
+from ..results.figure import COLOURS, DASHES, METHODS, method_styles
 from .table import Table, X, written
 
 Style = dict[str, Any]

@@ -8,7 +8,7 @@ import pandas as pd
 from ...alarms import WINDOW
 from ...drawing import describe, panels, saved
 from ..results.collapse import below, intervals
-from ..results.palette import method_colour
+from ..results.figure import method_colour
 from ..results.runs import Run
 from ..suites.cell import Cell
 from .accuracy_tables import accuracy, by_rate, sorted_by

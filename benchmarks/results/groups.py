@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 
-from .palette import Style, method_styles
 from .runs import Run, grouped
 from .text_table import natural
 
@@ -72,10 +71,3 @@ def methods_of(runs: list[Run]) -> Methods:
 def order(label: str, methods: Methods) -> tuple[bool, list[tuple[int, str]]]:
     """A sort key of methods that puts the source model first."""
     return any(run.adapts for run in methods[label]), natural(label)
-
-
-def styles_of(found: Groups) -> dict[str, Style]:
-    """The style of each method in all settings; the source model comes first, then by name."""
-    methods = {label: runs for same in found.values() for label, runs in same.items()}
-    ordered = sorted(methods, key=lambda name: order(name, methods))
-    return method_styles((label, methods[label][0].provenance["method"]) for label in ordered)

@@ -18,9 +18,9 @@ from ...run_folder import CONFIG
 from . import report
 from .batch_means import by_name, curve, mean_curve, names_in
 from .collapse import intervals
-from .estimate_quality import alarms
-from .groups import Methods, groups, styles_of
-from .palette import Style
+from .estimators import alarms
+from .figure import Style, styles_of
+from .groups import Methods, groups
 from .runs import Run, with_results
 from .tables import details, matrix, means, pairs
 from .text_table import first_of, points

@@ -12,8 +12,7 @@ from made_up import put
 from small_suites import corrupted_digits, write_suite
 
 from holdfast.benchmarks.cli import main
-from holdfast.benchmarks.results.estimate_quality import alarm_quality
-from holdfast.benchmarks.results.estimators import judged_alarms, warnings_table
+from holdfast.benchmarks.results.estimators import alarm_quality, judged_alarms, warnings_table
 from holdfast.benchmarks.results.flip_points import points_of
 from holdfast.benchmarks.results.model_agreement import Models, estimate
 from holdfast.benchmarks.results.runs import Run, collect, with_results

@@ -16,9 +16,8 @@ from scipy import stats
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.results.batch_means import mean_curve
 from holdfast.benchmarks.results.collapse import gap, has_collapsed, stays_below
-from holdfast.benchmarks.results.figure import draw
+from holdfast.benchmarks.results.figure import GREY, METHODS, draw, method_styles
 from holdfast.benchmarks.results.groups import groups
-from holdfast.benchmarks.results.palette import GREY, METHODS, method_styles
 from holdfast.benchmarks.results.run_statistics import paired
 from holdfast.benchmarks.results.runs import collect, find, with_results
 from holdfast.benchmarks.results.tables import load, matrix, means, records, runs_table

@@ -14,8 +14,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from holdfast import HoldfastError
 from holdfast.alarms import BelowSource, Collapse, Drop, raised
-from holdfast.benchmarks.results.estimate_quality import ONLINE, alarms
-from holdfast.benchmarks.results.estimators import judged_alarms
+from holdfast.benchmarks.results.estimators import ONLINE, alarms, judged_alarms
 from holdfast.benchmarks.results.runs import Run, collect
 from holdfast.callbacks import (
     AccuracyEstimator,

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from holdfast import HoldfastError
 from holdfast import callbacks as cb
-from holdfast.benchmarks.results.estimate_quality import quality
+from holdfast.benchmarks.results.estimators import quality
 from holdfast.callbacks.functional.bands import prediction_band, sampling_band
 from holdfast.callbacks.functional.confidence import fit_isotonic
 from holdfast.callbacks.functional.flips import FlipFunction, fit
