@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from datetime import date
 from functools import lru_cache
-from itertools import product
+from itertools import permutations, product
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +17,7 @@ from tqdm import tqdm
 from ... import HoldfastError, in_range
 from ...datamodules import Calibration, ImageSource
 from ...datamodules.calibration import LEVELS, STEP, WHOLE
-from ...datamodules.ccc import EASY
+from ...datamodules.ccc import EASY, find_path, target_of
 from ...datamodules.corruptions import check, corrupt
 from ...datamodules.corruptions.parameters import TABLES
 from ...datamodules.counter import mix, permuted
@@ -25,10 +25,11 @@ from ...datamodules.sources.named import Labels, open_source
 from ...files import locked
 from ...methods.backbones import load_backbone, weights_hash
 from ...methods.backbones.load import with_logits
-from ..common_options import add_share, add_source, command_parser
+from ..common_options import add_share, add_source, command_parser, difficulty
 
 SETTING = ("weights", "content", "images", "table")  # provenance that determines the accuracies
 PIECE = 256  # number of images corrupted together
+ROUND, ROUNDS = 1000, 2  # images along a walk whose accuracy is corrected, and how often
 
 
 def parser() -> argparse.ArgumentParser:
@@ -45,6 +46,11 @@ def parser() -> argparse.ArgumentParser:
         "--whole",
         action="store_true",
         help="measure whole severities only (36 of 441 entries a pair), and interpolate between them",
+    )
+    add(
+        "--walks",
+        type=difficulty,
+        help="as --whole, then correct the accuracies along the walks of this difficulty",
     )
     add(
         "--crop",
@@ -84,6 +90,7 @@ def calibrate(
     table: str = "imagenet",
     share: tuple[int, int] = (0, 1),
     whole: bool = False,
+    walks: float | str | None = None,
     crop: Literal["center", "random"] = "center",
     labels: Labels = None,
 ) -> Calibration:
@@ -97,10 +104,12 @@ def calibrate(
         corruptions: two or more corruptions.
         share: (I, N) measures every N-th part, starting with I.
         whole: measure whole severities only; the others are interpolated.
+        walks: as `whole`, then correct them along CCC's walks of this difficulty (see `corrected`).
         crop: of the images of a folder; CCC's published accuracies are of central crops.
         labels: how a folder's sub-folders become labels, as in `source_config`.
     """
     in_range(1, images=images)
+    whole = whole or walks is not None
     if len(names := tuple(corruptions)) < 2 or len(set(names)) < len(names):
         raise HoldfastError("--corruptions needs two or more different corruptions.")
     for name in names:
@@ -129,7 +138,41 @@ def calibrate(
         if whole and not calibration.unfinished() and "held_out" not in calibration.provenance:
             calibration.provenance["held_out"] = held_out(meter, calibration)
             calibration.save(out)
+        if walks is not None and not calibration.unfinished():
+            for _ in corrected(meter, calibration, target_of(walks)):
+                calibration.save(out)
     return calibration
+
+
+def corrected(meter: "AccuracyMeter", calibration: Calibration, target: float) -> Iterator[None]:
+    """Shift each pair's accuracies, as logits, until its path of exact search has `target` percent.
+
+    Interpolation between whole severities leaves a path some points off. A round measures the path's
+    accuracy and takes its deviation away, the second by half, as both measurements are as uncertain.
+    Yields after each; what was measured is in the provenance, by pair.
+    """
+    walks = calibration.provenance.setdefault("walks", {"target": target, "pairs": {}})
+    if walks["target"] != target:
+        raise HoldfastError(
+            f"The calibration's paths were corrected at {walks['target']:g} %. Choose another --out."
+        )
+    numbers = range(len(calibration.names))
+    for a, b in tqdm(list(permutations(numbers, 2)), desc="walks", unit=" pairs"):
+        first, second = calibration.names[a], calibration.names[b]
+        found = walks["pairs"].setdefault(f"{first}, {second}", [])
+        for number in range(len(found), ROUNDS):
+            path = find_path(calibration.matrix(first, second), target, "exact")
+            found.append(round(meter.along(a, b, path, number), 2))
+            off = (logits(found[-1]) - logits(target)) / (number + 1)
+            pair = calibration.accuracy[a, b]
+            pair[:] = 100 / (1 + np.exp(-logits(pair) - off))
+            yield
+
+
+def logits(accuracy: np.ndarray | float) -> np.ndarray:
+    """The logits of accuracies in percent; 0 and 100 % count as .1 and 99.9 %."""
+    share = np.clip(accuracy, 0.1, 99.9) / 100
+    return np.log(share / (1 - share))
 
 
 def held_out(
@@ -212,6 +255,21 @@ class AccuracyMeter:
                 correct += int((self.predict(twice) == labels).sum())
             matrix[i, j] = 100 * correct / self.images
         return len(missing)
+
+    def along(self, a: int, b: int, path: list[tuple[int, int]], number: int) -> float:
+        """The accuracy in percent along a path, by other images in each round and each at one entry."""
+        index, correct = torch.arange(ROUND), 0
+        drawn = permuted(index % len(self.source), len(self.source), a, b, number)
+        for part, (i, j) in enumerate(path):
+            own = index[part :: len(path)]
+            images, labels = self.source.load(drawn[own], mix(3, a, b, number, own))
+            for name, level in ((self.names[a], i), (self.names[b], j)):
+                seeds = mix(4, a, b, number, level, own)
+                images = corrupt(
+                    images.to(self.device), name, level * STEP, seeds, table=self.table
+                )
+            correct += int((self.predict(images) == labels).sum())
+        return 100 * correct / ROUND
 
     def corrupted_once(self, a: int, i: int) -> list[tuple[Tensor, Tensor, Tensor]]:
         """The row's images under its first corruption, with their labels and indices, in pieces."""

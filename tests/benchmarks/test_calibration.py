@@ -13,9 +13,9 @@ from PIL import Image
 from holdfast import HoldfastError
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.papers import rdumb_walks
-from holdfast.benchmarks.streams.calibrate import calibrate
+from holdfast.benchmarks.streams.calibrate import AccuracyMeter, calibrate
 from holdfast.datamodules import CCC, Calibration, Digits
-from holdfast.datamodules.ccc import EASY
+from holdfast.datamodules.ccc import EASY, find_path
 from holdfast.datamodules.corruptions import CORRUPTIONS, SHORT
 from holdfast.files import locked
 from holdfast.methods.backbones import load_backbone
@@ -147,3 +147,23 @@ def test_whole_severities_serve_every_difficulty(tmp_path: Path) -> None:
     for target in (30, 45):
         stream = CCC(Digits(), difficulty=target, calibration=out, corruptions=[a, b])
         assert len(stream.path(a, b)) > 1
+
+
+def test_the_accuracies_are_corrected_along_the_walks_of_a_difficulty(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    out = tmp_path / "walks.npz"
+    words = [*CALIBRATE.split(), "--out", str(out), "--images", "16", "--walks"]
+    assert main([*words, "30"]) == 0
+    found = Calibration.load(out)
+    walks = found.provenance["walks"]["pairs"]
+    meter = AccuracyMeter(
+        load_backbone("digits"), Digits("calibration"), found.names, 1, "imagenet"
+    )
+    for pair, accuracies in walks.items():
+        assert len(accuracies) == 2
+        a, b = (found.names.index(name) for name in pair.split(", "))
+        path = find_path(found.matrix(*pair.split(", ")), 30, "exact")
+        assert abs(meter.along(a, b, path, 2) - 30) < 3
+    assert main([*words, "45"]) == 2
+    assert "were corrected at 30 %" in capsys.readouterr().err
