@@ -33,7 +33,7 @@ def parser() -> argparse.ArgumentParser:
             add(
                 "--epochs",
                 type=int,
-                help="default: 200, or 30 (resnet20); continues after the last",
+                help="default: 200, or 50 (resnet20); continues after the last",
             )
     add = subjects.add_parser(
         "ensemble", help="train models that differ in one factor"

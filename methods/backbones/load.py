@@ -22,7 +22,7 @@ from .libraries import LIBRARIES, Pretrained, filled, lite0, read_checkpoint, un
 from .nets import NETS
 
 ASSETS = Path(__file__).parent / "assets"
-EMBEDDED = ("glyphs", "digits")
+EMBEDDED = ("glyphs", "digits", "cifar-resnet20")
 # Endings of files with weights, which a class path does not have.
 FILES = (".safetensors", ".pt", ".pth", ".ckpt", ".bin")
 CLASS_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
@@ -32,8 +32,9 @@ Network = TypeVar("Network", bound=nn.Module)
 def load_backbone(name: str) -> nn.Module:
     """The named source model, normalised and in eval mode; its `provenance` says where it comes from.
 
-    Names: "glyphs" or "digits"; "lite0", an EfficientNet for ImageNet (see `lite0`); a .safetensors
-    file of `holdfast train`; LIBRARY/ARCHITECTURE.WEIGHTS, as "torchvision/resnet50.IMAGENET1K_V1" and
+    Names: "glyphs", "digits" or "cifar-resnet20", trained by `holdfast train`; a .safetensors file of
+    that command; "lite0", an EfficientNet for ImageNet (see `lite0`); LIBRARY/ARCHITECTURE.WEIGHTS, as
+    "torchvision/resnet50.IMAGENET1K_V1" and
     "timm/vit_base_patch16_224.augreg_in21k_ft_in1k"; "open_clip/ViT-B-32.openai", a zero-shot classifier
     of ImageNet's classes (see `zero_shot`); the same with ":FILE" for weights from a local file;
     "robustbench/Standard" or "robustbench/cifar100/NAME", of its corruption leaderboards; and a user's
@@ -204,7 +205,7 @@ def weights_file(name: str) -> Path:
 
     Raises HoldfastError for other names.
     """
-    if name in (*EMBEDDED, "cifar-resnet20"):
+    if name in EMBEDDED:
         return ASSETS / f"{name}.safetensors"
     if name.endswith(".safetensors"):
         return Path(name)

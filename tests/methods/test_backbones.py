@@ -87,7 +87,7 @@ def test_a_normalisation_that_cannot_be_right(mean: list, std: list, sentence: s
         normalised(tiny_net(), mean, std)
 
 
-@pytest.mark.parametrize("name", EMBEDDED)
+@pytest.mark.parametrize("name", RECIPES)
 def test_committed_weights_reach_their_stated_accuracy(name: str) -> None:
     model, facts = load_backbone(name), provenance(name)
     assert not model.training
