@@ -24,7 +24,7 @@ from holdfast.methods import BATCLIP, TDA, TPT, Tent, load_backbone, normalised
 from holdfast.methods.backbones import weights_hash
 from holdfast.methods.backbones.clip import Prompts, ZeroShot, zero_shot_in
 from holdfast.methods.backbones.layers import Classes, class_numbers
-from holdfast.methods.backbones.load import ASSETS, EMBEDDED, find_network, provenance
+from holdfast.methods.backbones.load import ASSETS, find_network, provenance
 from holdfast.methods.backbones.nets import GlyphNet
 from holdfast.methods.testing import NETS, Towers, byte_tokens
 
@@ -98,6 +98,14 @@ def test_committed_weights_reach_their_stated_accuracy(name: str) -> None:
         stated = float(facts[key])
         error = math.sqrt(stated * (1 - stated) / count)
         assert abs(accuracy(net, source, count) - stated) < 3.5 * error + 0.005
+
+
+def test_the_network_for_cifar_loads() -> None:
+    """Its accuracy needs CIFAR's images; here, that the file is whole and small."""
+    net, facts = load_backbone("cifar-resnet20"), provenance("cifar-resnet20")
+    assert (ASSETS / "cifar-resnet20.safetensors").stat().st_size < 1_500_000
+    assert net(torch.rand(2, 3, 32, 32)).shape == (2, 10)
+    assert float(facts["accuracy"]) > 0.88
 
 
 def test_weights_hash_sees_every_value() -> None:
