@@ -55,12 +55,11 @@ def identity(trainer: Trainer, method: Adapting) -> dict[str, Any]:
     """The identity of a run: method, weights, stream, resets, estimators, seed and precision."""
     stream, attached = stream_of(trainer), callbacks_of(trainer)
     pixels = {"stream": data_name(trainer)} if stream is None else stream.identity
+    estimators = {c.name: arguments(c) for c in attached if isinstance(c, AccuracyEstimator)}
     return jsonable(
         {
             **method_identity(method, *(c for c in attached if isinstance(c, Recovery))),
-            "estimators": {
-                c.name: arguments(c) for c in attached if isinstance(c, AccuracyEstimator)
-            },
+            "estimators": estimators,
             **pixels,
             "stream_id": digest(pixels),
             "batch_size": None if stream is None else stream.batch_size,

@@ -113,9 +113,8 @@ class CorrelatedLabels(StreamWrapper):
             positions = torch.arange(number * self.window, end)
         labels, seed = self.known_labels(positions), int(mix(self.seed, number)) % 2**32
         slots = self.slots or min(len(labels.unique()), MOST_SLOTS)
-        return positions[
-            torch.from_numpy(correlated_order(labels.numpy(), self.delta, seed, slots))
-        ]
+        order = correlated_order(labels.numpy(), self.delta, seed, slots)
+        return positions[torch.from_numpy(order)]
 
 
 class ClassImbalance(SegmentWrapper):

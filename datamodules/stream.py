@@ -94,9 +94,8 @@ class Stream(LightningDataModule, ABC):
         """What the pixels depend on, for a run's provenance; subclasses add their own arguments."""
         facts = {"stream": type(self).__name__, "source": repr(self.source)}
         facts |= {"content": self.source.content} if self.source.content else {}
-        return facts | {
-            name: getattr(self, name) for name in ("images", "seed", "table", "quality")
-        }
+        own = ("images", "seed", "table", "quality")
+        return facts | {name: getattr(self, name) for name in own}
 
     def setup(self, stage: str) -> None:
         """Warn if the run will take long: some streams have their papers' lengths by default."""

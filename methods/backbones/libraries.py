@@ -177,9 +177,8 @@ def zero_shot(
             f"open_clip has no model '{architecture}'. Choose one of open_clip.list_models()."
         )
     if file is None:
-        check_weights(
-            "open_clip", name, open_clip.list_pretrained_tags_by_model(architecture), file
-        )
+        tags = open_clip.list_pretrained_tags_by_model(architecture)
+        check_weights("open_clip", name, tags, file)
         try_hub(name)
         with downloading(f"open_clip/{name}", f"the weights {tag}"):
             model = open_clip.create_model(architecture, pretrained=tag)

@@ -46,9 +46,8 @@ class Memory:
     def add(self, content: dict[str, Any], images: Tensor, labels: Tensor, values: Tensor) -> None:
         """Offer images [B,3,H,W] with labels [B] and values [B] one after the other; changes `content`."""
         items, arrivals = content["items"], {}
-        for position, (label, value) in enumerate(
-            zip(labels.tolist(), values.tolist(), strict=True)
-        ):
+        pairs = zip(labels.tolist(), values.tolist(), strict=True)
+        for position, (label, value) in enumerate(pairs):
             if self.make_room(content, label, value):
                 slot = min(set(range(self.capacity)).difference(item["slot"] for item in items))
                 items.append({"label": label, "value": value, "age": 0, "slot": slot})
