@@ -129,9 +129,8 @@ def symmetric_cross_entropy(logits: Tensor, others: Tensor) -> Tensor:
 
 def consistency(logits: Tensor, of_view: Tensor, target: Tensor) -> Tensor:
     """Mean symmetric cross-entropy of images and of a view of them with a target, [B,C] -> [B] (RMT)."""
-    return 0.5 * (
-        symmetric_cross_entropy(logits, target) + symmetric_cross_entropy(of_view, target)
-    )
+    both = symmetric_cross_entropy(logits, target) + symmetric_cross_entropy(of_view, target)
+    return 0.5 * both
 
 
 def certainty_and_diversity(probs: Tensor, mean_probs: Tensor, temperature: float) -> Tensor:
