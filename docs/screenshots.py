@@ -27,7 +27,7 @@ def main(runs: str, browser: str = "chromium") -> None:
     with TemporaryDirectory() as folder:
         page = Path(folder, "page.html")
         subprocess.run(["holdfast", "report", runs, "--html", str(page)], check=True, timeout=120)
-        shot(browser, page.as_uri(), DOCS / "report.png", "1280,1300")
+        shot(browser, page.as_uri(), DOCS / "report.png", "1280,1330")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
