@@ -244,6 +244,6 @@ def changes(several: Iterable[Experiment]) -> str:
         why = own.unreliable(own.committed) or again
         for id in (id for id in {**old, **new} if old.get(id) != new.get(id)):
             name = f"{own.name}: {id}"
-            reasons = filter(None, [known["reasons"].get(name), id in new and why])
+            reasons = filter(None, [known["reasons"].get(name), why if id in new else ""])
             rows.append([name, old.get(id, "-"), new.get(id, "-"), "; ".join(reasons)])
     return f"{CHANGES.format(known['date'])}\n\n{formatted(rows, 'markdown')}\n"
