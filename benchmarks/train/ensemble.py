@@ -19,6 +19,7 @@ from ... import HoldfastError
 from ...files import read_yaml
 from ..presets import CONFIGS
 from ..results.predictions import save
+from ..suites.execution import cores
 from ..suites.suite_schema import check
 from .members import Member, Task, members, trained
 
@@ -116,7 +117,7 @@ def jobs(config: dict[str, Any]) -> list[Job]:
 def train(todo: list[Job], count: int | None = None) -> float:
     """Train missing models in `count` processes (default: one per core); returns processor seconds."""
     total = 0.0
-    count = count or len(os.sched_getaffinity(0))
+    count = count or cores()
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the processes, before they import torch
     with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
         found = pool.map(run, todo) if count > 1 else map(run, todo)
