@@ -29,7 +29,7 @@ from ..common_options import add_share, add_source, command_parser, difficulty
 
 SETTING = ("weights", "content", "images", "table")  # provenance that determines the accuracies
 PIECE = 256  # number of images corrupted together
-ROUND, ROUNDS = 1000, 2  # images along a walk whose accuracy is corrected, and how often
+ROUND, ROUNDS = 1000, 3  # images along a walk whose accuracy is corrected, and how often
 
 
 def parser() -> argparse.ArgumentParser:
@@ -148,7 +148,7 @@ def corrected(meter: "AccuracyMeter", calibration: Calibration, target: float) -
     """Shift each pair's accuracies, as logits, until its path of exact search has `target` percent.
 
     Interpolation between whole severities leaves a path some points off. A round measures the path's
-    accuracy and takes its deviation away, the second by half, as both measurements are as uncertain.
+    accuracy and takes its deviation away, the n-th by 1/n, as all measurements are as uncertain.
     Yields after each; what was measured is in the provenance, by pair.
     """
     walks = calibration.provenance.setdefault("walks", {"target": target, "pairs": {}})

@@ -161,9 +161,9 @@ def test_the_accuracies_are_corrected_along_the_walks_of_a_difficulty(
         load_backbone("digits"), Digits("calibration"), found.names, 1, "imagenet"
     )
     for pair, accuracies in walks.items():
-        assert len(accuracies) == 2
+        assert len(accuracies) == 3
         a, b = (found.names.index(name) for name in pair.split(", "))
         path = find_path(found.matrix(*pair.split(", ")), 30, "exact")
-        assert abs(meter.along(a, b, path, 2) - 30) < 3
+        assert abs(meter.along(a, b, path, 3) - 30) < 3
     assert main([*words, "45"]) == 2
     assert "were corrected at 30 %" in capsys.readouterr().err

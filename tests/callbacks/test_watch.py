@@ -46,7 +46,7 @@ class Calls(SoftmaxScore):
         (torch.rand(4, 3, 8, 8).double(), "float64.*float32"),
         (torch.randint(0, 256, (4, 3, 8, 8), dtype=torch.uint8), "uint8.* / 255"),
         (torch.rand(4, 3, 8, 8) * 255, r"up to 2\d\d"),
-        (torch.rand(4, 3, 8, 8) * 4 - 2, r"-[12].*not normalised"),
+        (torch.rand(4, 3, 8, 8) * 4 - 2, r"-[12].*normalises its inputs itself"),
         (torch.rand(4, 1, 8, 8), r"\[B,3,H,W\].*\[4, 1, 8, 8\]"),
         (torch.rand(0, 3, 8, 8), r"at least 1, not \[0, 3, 8, 8\]"),
         (torch.rand(4, 3, 8, 8).half(), r"float16.*float32"),

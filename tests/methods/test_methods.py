@@ -97,11 +97,11 @@ class Forgetful(Tent):
 
 
 class Learning(Tent):
-    """Learns in `forward`, so also when it predicts."""
+    """Learns in `output`, so also when it predicts."""
 
-    def forward(self, images: Tensor) -> Tensor:
+    def output(self, network: Any, images: Tensor) -> Tensor:
         self.state["seen"] = self.state.get("seen", 0) + 1
-        return super().forward(images) / self.state["seen"]
+        return super().output(network, images) / self.state["seen"]
 
 
 class Unbounded(Tent):
