@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 import torch
+from scipy.special import expit, logit
 from torch import Tensor, nn
 from tqdm import tqdm
 
@@ -165,14 +166,13 @@ def corrected(meter: "AccuracyMeter", calibration: Calibration, target: float) -
             found.append(round(meter.along(a, b, path, number), 2))
             off = (logits(found[-1]) - logits(target)) / (number + 1)
             pair = calibration.accuracy[a, b]
-            pair[:] = 100 / (1 + np.exp(-logits(pair) - off))
+            pair[:] = 100 * expit(logits(pair) + off)
             yield
 
 
 def logits(accuracy: np.ndarray | float) -> np.ndarray:
     """The logits of accuracies in percent; 0 and 100 % count as .1 and 99.9 %."""
-    share = np.clip(accuracy, 0.1, 99.9) / 100
-    return np.log(share / (1 - share))
+    return logit(np.clip(accuracy, 0.1, 99.9) / 100)
 
 
 def held_out(

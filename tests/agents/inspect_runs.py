@@ -54,7 +54,7 @@ def means(log):
 
 
 class Down(LocalSearch):
-    """A search of one's own whose service is down."""
+    """A search provider whose service is down."""
 
     def search(self, *_):
         raise ProviderError("the service is down")
