@@ -1,6 +1,6 @@
 """AETTA: Towards Estimating Accuracy for Test-Time Adaptation (Lee et al. 2024)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -89,6 +89,11 @@ def gains(t: Table, x: str) -> Values[str]:
         ours, theirs = t.values(panel, "AETTA", x), t.values(panel, curve, x)
         if curve != "AETTA" and ours:
             several.append(pd.Series(theirs) - pd.Series(ours))
+    return mean_in_all(several)
+
+
+def mean_in_all(several: Sequence[Any]) -> Values[str]:
+    """The mean of several values by run, for the runs that are in all of them."""
     return pd.DataFrame(several).mean(skipna=False).dropna().to_dict()
 
 
@@ -375,9 +380,7 @@ def ablation(runs: Runs) -> pd.DataFrame:
         methods = list(grouped(own, lambda run: run.method).values())
         for name, arguments in own[0].provenance["estimators"].items():
             key = variant(name, arguments)
-            values = (
-                pd.DataFrame([error(same, name) for same in methods]).mean(skipna=False).dropna()
-            )
+            values = mean_in_all([error(same, name) for same in methods])
             rows += [(*key, network, run, value) for run, value in values.items()]
     return tidy(rows, unit=ERROR)
 
