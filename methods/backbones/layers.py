@@ -49,7 +49,7 @@ def normalised(net: nn.Module, mean: Sequence[float], std: Sequence[float]) -> n
 
 
 class Classes(nn.Module):
-    """Logits [B,1000] -> [B,C]: those of the ImageNet classes of these numbers."""
+    """Logits [B,K] -> [B,C]: those of the classes of these numbers."""
 
     numbers: Tensor
 
@@ -62,17 +62,20 @@ class Classes(nn.Module):
 
 
 def class_numbers(where: str) -> list[int]:
-    """The ImageNet class numbers of "imagenet-a", "imagenet-r", or a folder's subfolders named by synsets.
+    """The class numbers of a count's first classes, or ImageNet's of "imagenet-a", "imagenet-r", or a
+    folder's subfolders named by synsets.
 
-    Raises HoldfastError if it is no such name or folder.
+    Raises HoldfastError if it is none of these.
     """
+    if where.isdecimal():
+        return list(range(int(where)))
     if where in ("imagenet-a", "imagenet-r"):
         names = set(synsets(where))
     elif Path(where).is_dir():
         names = {folder.name for folder in Path(where).iterdir() if folder.is_dir()}
     else:
         raise HoldfastError(
-            f"'{where}' is neither imagenet-a nor imagenet-r nor a folder. Pass one of these."
+            f"'{where}' is neither imagenet-a nor imagenet-r nor a folder nor a number. Pass one of these."
         )
     numbers = synsets()
     if unknown := sorted(names - numbers.keys()):

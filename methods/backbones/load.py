@@ -39,7 +39,8 @@ def load_backbone(name: str) -> nn.Module:
     of ImageNet's classes (see `zero_shot`); the same with ":FILE" for weights from a local file;
     "robustbench/Standard" or "robustbench/cifar100/NAME", of its corruption leaderboards; and a user's
     class or function without arguments, "mynets.Lite0", also with ":FILE". "@imagenet-a", "@imagenet-r"
-    or "@FOLDER" after a name keeps only the logits of these ImageNet classes (see `class_numbers`).
+    or "@FOLDER" after a name keeps only the logits of these ImageNet classes, "@50" those of the first 50
+    (see `class_numbers`).
 
     Raises HoldfastError if there is no such network, or its weights do not fit.
     """

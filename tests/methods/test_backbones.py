@@ -241,6 +241,7 @@ def test_a_choice_of_classes(tmp_path: Path) -> None:
     assert [len(class_numbers(name)) for name in ("imagenet-a", "imagenet-r")] == [200, 200]
     for synset in ("n01514859", "n01484850"):
         (tmp_path / synset).mkdir()
+    assert class_numbers("3") == [0, 1, 2]
     numbers = class_numbers(str(tmp_path))
     assert numbers == [2, 8]
     logits = torch.randn(4, 1000)
