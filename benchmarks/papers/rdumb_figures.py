@@ -42,6 +42,11 @@ all_over_stream.says("collapse").above("Source", COLLAPSING, ON_CCC, LAST).above
 )
 
 
+longest = experiment("rdumb/long")(over_stream, order=METHODS)
+longest.says("collapse").above("Source", ["Tent", "RPL", "SLR", "CPL", "ETA"], x=LAST)
+longest.says("rdumb-best").above("RDumb", ["Tent", "RPL", "SLR", "CPL", "ETA", "EATA"], x=LAST)
+
+
 without_bn = experiment("rdumb/Fig2.4")(
     over_stream, order=["Source", "EATA", "RDumb"], curve="method"
 )
