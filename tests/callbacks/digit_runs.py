@@ -29,7 +29,8 @@ def fast(name: str) -> TTAMethod:
     bases = [base for base in kind.__mro__ if issubclass(base, TTAMethod)]
     accepted = {name for base in bases for name in inspect.signature(base).parameters}
     kwargs: dict[str, Any] = {"optimizer": lambda params: SGD(params, lr=0.05, momentum=0.9)}
-    kwargs |= {"entropy_factor": 1.0, "redundancy": 2.0, "confidence": 0.0, "every": 4, "views": 2}
+    kwargs |= {"entropy_factor": 1.0, "redundancy": 2.0, "confidence": 0.0, "every": 4}
+    kwargs |= {"views": 2, "warm_up": 16}
     return kind("digits", **{key: value for key, value in kwargs.items() if key in accepted})
 
 
