@@ -49,15 +49,24 @@ def normalised(net: nn.Module, mean: Sequence[float], std: Sequence[float]) -> n
 
 
 class Classes(nn.Module):
-    """Logits [B,K] -> [B,C]: those of the classes of these numbers."""
+    """Logits [B,K] -> [B,C]: those of the classes of these numbers.
+
+    Raises HoldfastError if K is too small for them.
+    """
 
     numbers: Tensor
 
     def __init__(self, numbers: Sequence[int]) -> None:
         super().__init__()
+        self.needed = max(numbers) + 1
         self.register_buffer("numbers", torch.tensor(numbers), persistent=False)
 
     def forward(self, logits: Tensor) -> Tensor:
+        if logits.shape[1] < self.needed:
+            raise HoldfastError(
+                f"The network has {logits.shape[1]} classes, but those chosen by @ need {self.needed}. "
+                "Name classes that it has."
+            )
         return logits[:, self.numbers]
 
 
@@ -67,7 +76,7 @@ def class_numbers(where: str) -> list[int]:
 
     Raises HoldfastError if it is none of these.
     """
-    if where.isdecimal():
+    if where.isdecimal() and int(where) > 1:
         return list(range(int(where)))
     if where in ("imagenet-a", "imagenet-r"):
         names = set(synsets(where))
@@ -75,7 +84,8 @@ def class_numbers(where: str) -> list[int]:
         names = {folder.name for folder in Path(where).iterdir() if folder.is_dir()}
     else:
         raise HoldfastError(
-            f"'{where}' is neither imagenet-a nor imagenet-r nor a folder nor a number. Pass one of these."
+            f"'{where}' is neither imagenet-a nor imagenet-r nor a folder nor a number above 1. Pass "
+            "one of these."
         )
     numbers = synsets()
     if unknown := sorted(names - numbers.keys()):

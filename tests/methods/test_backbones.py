@@ -192,6 +192,7 @@ def test_networks_with_and_without_weights_by_name(name: str, kind: str) -> None
         ("robustbench/Standard", "the package robustbench"),
         ("photos/net.pth", "torchvision/ARCHITECTURE"),
         ("glyphs@imagenet-x", "neither imagenet-a nor imagenet-r"),
+        ("glyphs@1", "nor a number above 1"),
         ("mynets.Lite1", r"mynets\.Lite1 raises AttributeError"),
         ("nonets.Lite0", r"nonets\.Lite0 raises ModuleNotFoundError"),
         ("mine.safetensors", r"mine\.safetensors does not exist"),
@@ -246,6 +247,8 @@ def test_a_choice_of_classes(tmp_path: Path) -> None:
     assert numbers == [2, 8]
     logits = torch.randn(4, 1000)
     assert torch.equal(Classes(numbers)(logits), logits[:, [2, 8]])
+    with pytest.raises(HoldfastError, match=r"has 8 classes, .* need 9"):
+        Classes(numbers)(logits[:, :8])
     (tmp_path / "cats").mkdir()
     with pytest.raises(HoldfastError, match=r"not ImageNet synsets: \['cats'\]"):
         class_numbers(str(tmp_path))
