@@ -2,7 +2,8 @@
 
 import gc
 import signal
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -109,11 +110,13 @@ def _one_thread() -> None:
 
 
 @pytest.fixture
-def registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test registers as a corruption is forgotten after it."""
+def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What a test registers as a corruption is forgotten after it, and so is docs/examples/own.py."""
     monkeypatch.setattr(corruptions, "_FUNCTIONS", dict(corruptions._FUNCTIONS))
     for name, rows in TABLES.items():
         monkeypatch.setitem(TABLES, name, dict(rows))
+    yield
+    sys.modules.pop("own", None)  # the next test's lies elsewhere
 
 
 @pytest.fixture(scope="session")

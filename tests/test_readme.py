@@ -211,7 +211,9 @@ def suites_of(page: Path) -> list[dict[str, Any]]:
     return [block for block in blocks if isinstance(block, dict) and "methods" in block]
 
 
-def test_the_suites_of_the_pages_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_suites_of_the_pages_run(
+    registry: None, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every run of the guide's example, on fewer images, is what the page says; all are suites."""
     copy(DOCS / "examples" / "own.py", folder)
     monkeypatch.syspath_prepend(folder)

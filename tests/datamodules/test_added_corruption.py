@@ -40,10 +40,10 @@ def test_adding_one_changes_no_stream(registry: None) -> None:
     before = protocols()
 
     @register(imagenet=ROWS)
-    def sleet(x: torch.Tensor, rng: Rng, share: float) -> torch.Tensor:
+    def drizzle(x: torch.Tensor, rng: Rng, share: float) -> torch.Tensor:
         return x.masked_fill(rng.uniform(0, 1, 1, *x.shape[2:]) < share, 0.5)
 
-    assert 0.2 < corrupt(torch.zeros(1, 3, 50, 50), "sleet", 5, 0).mean() < 0.3
+    assert 0.2 < corrupt(torch.zeros(1, 3, 50, 50), "drizzle", 5, 0).mean() < 0.3
     assert protocols() == before
 
 
