@@ -132,7 +132,7 @@ since.says("gain-grows").rises("RDumb", RESET)
 
 # The 2-D toy in which entropy minimisation is stable or collapses (thesis, appendix A.1).
 CONDITIONS = {"condition 1": (4.0, False), "condition 2": (25.0, False), "eq. A.4": (25.0, True)}
-SIZES = {"embedded": (20_000, 20_000), "full": (300_000, 60_000)}  # points, steps
+SIZES = {"embedded": (20_000, 20_000, 10), "full": (300_000, 60_000, 3)}  # points, steps, seeds
 TRAINING = np.repeat([0.1, 0.01, 0.001], 1000)  # learning rate of each step
 RATE = 0.01  # learning rate of the adaptation
 
@@ -143,13 +143,13 @@ def toy_example(scale: str) -> pd.DataFrame:
     return dynamics(*SIZES[scale])
 
 
-def dynamics(points: int, steps: int) -> pd.DataFrame:
+def dynamics(points: int, steps: int, seeds: int) -> pd.DataFrame:
     """Accuracy, entropy and norm of the scale by adaptation step, in each condition."""
     from scipy.stats import zscore  # deferred: slow import
 
     at = sorted({0, *np.geomspace(1, steps, 24).astype(int).tolist()})
     rows: Rows = []
-    for seed in range(3):
+    for seed in range(seeds):
         clean, _, labels = data(points, 0.0, seed)
         # Batch normalisation with epsilon 0 and before its scale; the expected mean is 0.
         model = trained(zscore(clean), labels, np.random.default_rng([seed, 1]))

@@ -77,7 +77,7 @@ def test_the_toy_is_stable_or_collapses() -> None:
     noise = np.cov((corrupted - clean @ rdumb_figures.rotation(-np.pi / 9).T).T)
     turn = rdumb_figures.rotation(-np.pi / 4) @ rdumb_figures.rotation(-np.pi / 6).T
     np.testing.assert_allclose(noise, turn @ np.diag([0.25, 25]) @ turn.T, atol=1.5)
-    found = Table(rdumb_figures.dynamics(400, 4000))
+    found = Table(rdumb_figures.dynamics(400, 4000, 3))
     fall = {
         name: (found.mean("accuracy", name, 0) or 0) - (found.mean("accuracy", name, 4000) or 0)
         for name in rdumb_figures.CONDITIONS
