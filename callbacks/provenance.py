@@ -35,7 +35,8 @@ CODE = ("--", ".", ":!*.md", ":!docs", ":!tests", ":!benchmarks/papers/*/results
 
 def provenance(trainer: Trainer, module: LightningModule) -> dict[str, Any]:
     """Everything on which the run's numbers depend, and its machine, date and software."""
-    method, where, stream = method_of(module), environment(trainer), stream_of(trainer)
+    where = environment(trainer.strategy.root_device, trainer.world_size)
+    method, stream = method_of(module), stream_of(trainer)
     return identity(trainer, method) | {
         "weights_from": getattr(method.backbone, "provenance", None),
         "normalisation": normalisation(module),
@@ -123,13 +124,13 @@ def digest(facts: dict[str, Any]) -> str:
 # ---- where it ran ---------------------------------------------------------------------------------
 
 
-def environment(trainer: Trainer) -> dict[str, Any]:
+def environment(device: torch.device, devices: int = 1) -> dict[str, Any]:
     """Device, threads and software: rounding depends on them, and adaptation amplifies it."""
-    device, instructions = trainer.strategy.root_device, torch.backends.cpu.get_cpu_capability()
+    instructions = torch.backends.cpu.get_cpu_capability()
     cpu = f"{platform.machine()} CPU ({instructions}), {os.cpu_count()} cores"
     return {
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else cpu,
-        "devices": trainer.world_size,
+        "devices": devices,
         "processor": processor(),
         "instructions": instructions,
         "threads": torch.get_num_threads(),
@@ -146,7 +147,8 @@ def now_on(folder: Path, trainer: Trainer, step: int, images: int) -> None:
     are dropped. Warns if the environment has changed.
     """
     path = folder / PROVENANCE
-    facts, where = read_json(path), environment(trainer)
+    where = environment(trainer.strategy.root_device, trainer.world_size)
+    facts = read_json(path)
     ran_on = [entry for entry in facts["ran_on"] if entry["step"] < step]
     changed = differences(ran_on[-1] if ran_on else where, where)
     if changed:

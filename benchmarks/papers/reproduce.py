@@ -5,14 +5,14 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ... import HoldfastError
 from ...files import read_json, whole_file
-from ...run_folder import CELL
+from ...run_folder import CELL, PROVENANCE
 from ..results.run_protocol import sentence
 from ..results.run_state import state
 from ..results.runs import Run, collect, set_beside
@@ -148,7 +148,7 @@ def tabulate(own: Experiment, args: argparse.Namespace) -> tuple[dict[str, Any],
     results = {
         "name": own.name,
         "scale": args.scale,
-        "provenance": provenance(there.runs),
+        "provenance": provenance(origins(own, there)),
         "protocol": sentence(protocols) if there.runs else "",
         "differences": differences(there.cells, theirs, parts),
         "missing": [*there.missing],
@@ -157,14 +157,20 @@ def tabulate(own: Experiment, args: argparse.Namespace) -> tuple[dict[str, Any],
     return results, [*there.cells]
 
 
-def provenance(runs: Iterable[Run]) -> dict[str, Any]:
-    """Code and date, the threads, processors and weights of the runs, or those of this process.
+def origins(own: Experiment, there: Work) -> list[dict[str, Any]]:
+    """Where the numbers come from: the provenance of each run, or of each group of members."""
+    if own.takes != "ensembles":
+        return [run.provenance for run in there.runs]
+    found = {file.parent for folder in there.given for file in folder.glob("*/*/*/*.npz")}
+    return [read_json(folder / PROVENANCE) for folder in sorted(found)]
+
+
+def provenance(facts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Code and date, the threads, processors and weights of runs with these facts, or of this process.
 
     The commits are those of the runs and of this process, which tabulates them.
     """
     from ...callbacks.provenance import commit, installed, processor  # deferred: imports torch
-
-    facts = [run.provenance for run in runs]
 
     def of_runs(key: str, otherwise: object) -> str:
         known = {str(own.get(key, UNKNOWN)) for own in facts} or {str(otherwise)}
@@ -179,7 +185,7 @@ def provenance(runs: Iterable[Run]) -> dict[str, Any]:
         "date": date.today().isoformat(),
         "threads": of_runs("threads", os.cpu_count()),
         "processor": of_runs("device", processor()),
-        "weights": sorted({run.weights for run in runs if run.weights}) or "none",
+        "weights": sorted({own["weights"] for own in facts if own.get("weights")}) or "none",
         **({"images": images} if images else {}),
     }
 

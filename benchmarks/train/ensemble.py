@@ -16,7 +16,9 @@ import torch
 from pydantic import BaseModel, Field, PositiveInt
 
 from ... import HoldfastError
-from ...files import read_yaml
+from ...callbacks.provenance import environment
+from ...files import read_json, read_yaml, write_json
+from ...run_folder import PROVENANCE
 from ..presets import CONFIGS
 from ..results.predictions import save
 from ..suites.execution import cores
@@ -135,7 +137,17 @@ def run(job: Job) -> tuple[Path, float]:
         task = task_of(json.dumps(job.data), job.config["base"], job.seed)
         for member, predictions in trained(task, missing, job.config):
             save(job.file(member), predictions)
+        write_origin(job)
     return job.folder, time.process_time() - start
+
+
+def write_origin(job: Job) -> None:
+    """Write beside the members with which code and threads, on which processor, from which base."""
+    path, where = job.folder / PROVENANCE, environment(torch.device("cpu"))
+    # An interrupted job may have been continued by other code.
+    commits = {read_json(path).get("commit", where["commit"]), where["commit"]}
+    base = f"base {job.config['base']}"
+    write_json(path, {**where, "commit": ", ".join(map(str, commits)), "weights": base})
 
 
 @lru_cache(maxsize=1)

@@ -18,6 +18,8 @@ from holdfast.benchmarks.train import ensemble
 from holdfast.benchmarks.train.ensemble import task_of
 from holdfast.benchmarks.train.image_task import base_model, features_of, reinitialised
 from holdfast.benchmarks.train.members import batches, members, new_head, probe, subset_of
+from holdfast.callbacks.provenance import commit
+from holdfast.files import read_json
 
 FILE = """
 out: {out}
@@ -58,6 +60,12 @@ def test_every_member_has_predictions(folder: Path) -> None:
     sizes = {name: len(own.ids) for name, own in sets.items()}
     assert sizes == {"validation": 150, "fog": 100, "contrast": 100}
     assert (sets["validation"].classes == sets["validation"].labels).mean() > 0.5
+    origin = read_json(files[0].parent / "provenance.json")
+    assert {key: origin[key] for key in ("commit", "threads", "weights")} == {
+        "commit": str(commit()),
+        "threads": 1,
+        "weights": "base relu:50",
+    }
 
 
 def test_what_is_there_is_not_trained_again(folder: Path) -> None:
@@ -161,7 +169,7 @@ def test_descriptions_in_the_documentation(tmp_path: Path) -> None:
         (tmp_path / "e.yaml").write_text(own)
         assert ensemble.jobs(ensemble.load(str(tmp_path / "e.yaml")))
     for name in ("glyphs", "digits"):
-        assert ensemble.load(name)["seeds"] == [0, 1, 2]
+        assert ensemble.load(name)["seeds"] == [*range(10)]
 
 
 def test_predictions_made_elsewhere(tmp_path: Path) -> None:
