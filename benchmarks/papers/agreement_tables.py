@@ -143,7 +143,7 @@ def some_line(*ensembles: Ensemble) -> dict[str, Any]:
         found = Difference(best, best, best, 1) if (best := max(least, default=None)) else None
         yield Part("the least R² of these ensembles on the best shift", found, LEAST_R2)
 
-    return {"premise": premise, "unless": "on no shift the accuracies are on a line"}
+    return {"premise": premise, "unless": "on no shift are the accuracies on a line"}
 
 
 def accuracy_line(t: Table, *ensembles: Ensemble) -> Parts:

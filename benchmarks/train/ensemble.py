@@ -145,9 +145,9 @@ def write_origin(job: Job) -> None:
     """Write beside the members with which code and threads, on which processor, from which base."""
     path, where = job.folder / PROVENANCE, environment(torch.device("cpu"))
     # An interrupted job may have been continued by other code.
-    commits = {read_json(path).get("commit", where["commit"]), where["commit"]}
+    commits = {*read_json(path).get("commit", "").split(", "), str(where["commit"])} - {""}
     base = f"base {job.config['base']}"
-    write_json(path, {**where, "commit": ", ".join(map(str, commits)), "weights": base})
+    write_json(path, {**where, "commit": ", ".join(sorted(commits)), "weights": base})
 
 
 @lru_cache(maxsize=1)
