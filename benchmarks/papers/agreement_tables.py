@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ..results.run_statistics import Difference, Values, above_zero, paired
+from ..results.run_statistics import Values, above_zero, exactly, paired
 from ..results.runs import grouped
 from .claims import INF, Part, Parts, bounded
 from .experiment import experiment
@@ -128,19 +128,23 @@ def over(t: Table, ensemble: Ensemble, shifts: list[str], measure: str | Measure
 
 def on_lines(t: Table, *ensembles: Ensemble) -> list[str]:
     """The shifts on which the accuracies of all these ensembles are on a line."""
-    return [
-        shift
+    return [shift for shift, r2 in least_r2(t, *ensembles).items() if r2 > LEAST_R2]
+
+
+def least_r2(t: Table, *ensembles: Ensemble) -> dict[str, float]:
+    """The least R² of accuracy among these ensembles on each shift, 0 if one has none."""
+    return {
+        shift: min(t.mean(str(own), shift, ACCURACY_R2) or 0 for own in ensembles)
         for shift in t.curves()
-        if all((t.mean(str(e), shift, ACCURACY_R2) or 0) > LEAST_R2 for e in ensembles)
-    ]
+    }
 
 
 def some_line(*ensembles: Ensemble) -> dict[str, Any]:
     """The premise that on some shift the accuracies of all these ensembles are on a line."""
 
     def premise(t: Table) -> Parts:
-        least = [min(t.mean(str(e), s, ACCURACY_R2) or 0 for e in ensembles) for s in t.curves()]
-        found = Difference(best, best, best, 1) if (best := max(least, default=None)) else None
+        best = max(least_r2(t, *ensembles).values(), default=0)
+        found = exactly(best) if best else None
         yield Part("the least R² of these ensembles on the best shift", found, LEAST_R2)
 
     return {"premise": premise, "unless": "on no shift are the accuracies on a line"}

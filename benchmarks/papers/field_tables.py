@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ...drawing import describe, panels, saved
-from ..results.run_statistics import Difference
+from ..results.run_statistics import exactly
 from ..results.runs import Run, grouped
 from ..suites.cell import Cell
 from .accuracy_tables import by_rate
@@ -118,14 +118,14 @@ def half_of_the_classes(t: Table) -> Parts:
     """The premise of a claim about correlated labels: a batch has at most half of the classes."""
     shares = t.frame["value"][(t.frame["panel"] == CLASSES) | (t.frame["x"] == CLASSES)]
     highest = float(shares.max())
-    found = None if shares.empty else Difference(highest, highest, highest, len(shares))
+    found = None if shares.empty else exactly(highest, len(shares))
     yield Part("the largest number of classes in a batch, %", found, most=50)
 
 
 def asr_moves(t: Table) -> Parts:
     """The premise of a claim about ROID+ASR: it differs from BNAdapt."""
     share = t.mean(IID, "ROID+ASR", STILL)
-    found = None if share is None else Difference(share, share, share, 1)
+    found = None if share is None else exactly(share)
     yield Part("batches on which ROID+ASR has BNAdapt's accuracy, %", found, most=95)
 
 

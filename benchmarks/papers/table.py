@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..results.run_statistics import Difference, Values, paired
+from ..results.run_statistics import Difference, Values, exactly, paired
 
 COLUMNS = ["panel", "curve", "x", "run", "value"]
 X = str | float  # the name of a column, or a position along an axis
@@ -153,7 +153,7 @@ class Table:
         found = paired(ours, dict.fromkeys(ours, 0.0) if theirs is None else theirs)
         if found is None or not self.exact:
             return found
-        return Difference(found.mean, found.mean, found.mean, found.n)
+        return exactly(found.mean, found.n)
 
     def difference(
         self, one: tuple[str, str], other: tuple[str, str], xs: Iterable[X], share: float = 1

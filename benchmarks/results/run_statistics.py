@@ -23,6 +23,11 @@ class Difference(NamedTuple):
     n: int
 
 
+def exactly(number: float, n: int = 1) -> Difference:
+    """A number without sampling error, which is its own interval."""
+    return Difference(number, number, number, n)
+
+
 def paired(ours: Mapping[Key, float], theirs: Mapping[Key, float]) -> Difference | None:
     """The mean of `ours` minus `theirs` over the runs in both, with Student's 95 % interval.
 
