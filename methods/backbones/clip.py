@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ... import HoldfastError
-from .layers import Normalise
+from .layers import Normalise, require_classes
 
 Tokenizer = Callable[[list[str]], Tensor]
 
@@ -60,7 +60,8 @@ class ZeroShot(nn.Module):
         self.classifier.register_buffer("weight", weight)
 
     def only(self, numbers: Sequence[int]) -> "ZeroShot":
-        """The same network for some of its classes."""
+        """The same network for some of its classes; raises HoldfastError if it lacks one."""
+        require_classes(len(self.texts.classes), max(numbers) + 1)
         self.texts = copy(self.texts)
         self.texts.classes = [self.texts.classes[number] for number in numbers]
         self.set_weight(self.classifier.weight[list(numbers)])

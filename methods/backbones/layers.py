@@ -62,12 +62,17 @@ class Classes(nn.Module):
         self.register_buffer("numbers", torch.tensor(numbers), persistent=False)
 
     def forward(self, logits: Tensor) -> Tensor:
-        if logits.shape[1] < self.needed:
-            raise HoldfastError(
-                f"The network has {logits.shape[1]} classes, but those chosen by @ need {self.needed}. "
-                "Name classes that it has."
-            )
+        require_classes(logits.shape[1], self.needed)
         return logits[:, self.numbers]
+
+
+def require_classes(there: int, needed: int) -> None:
+    """Raises HoldfastError if a network has fewer classes than those chosen by @ need."""
+    if there < needed:
+        raise HoldfastError(
+            f"The network has {there} classes, but those chosen by @ need {needed}. "
+            "Name classes that it has."
+        )
 
 
 def class_numbers(where: str) -> list[int]:

@@ -266,6 +266,8 @@ def test_a_zero_shot_classifier() -> None:
     expected = model.logit_scale.exp() * unit(model.visual((small - 0.5) / 0.25)) @ means.T
     assert torch.allclose(net(small), expected, atol=1e-5)
     assert torch.equal(deepcopy(net).only([2, 0])(small), net(small)[:, [2, 0]])
+    with pytest.raises(HoldfastError, match="has 3 classes, but those chosen by @ need 4"):
+        net.only([3])
     assert not any("embedding" in name for name in net.state_dict()), "the text tower is not in it"
     with pytest.raises(HoldfastError, match=r"templates with \{\}"):
         ZeroShot(model, byte_tokens, names, ["a dog"], [0.5] * 3, [0.25] * 3)
