@@ -156,7 +156,7 @@ class Experiment:
         if reason := self.unreliable(results):
             return [Verdict(claim, UNJUDGED, reason, []) for claim in self.claims]
         scale = results.get("scale", EMBEDDED)
-        noise = self.noise if scale == EMBEDDED else 0
+        noise = self.rerun["noise"] if scale == EMBEDDED else 0
         table = Table.read(results["table"])
         return [judge(claim, table, scale, noise) for claim in self.claims]
 
@@ -175,11 +175,13 @@ class Experiment:
         return self.verdicts(self.kept[scale]) if scale in self.kept else []
 
     @property
-    def noise(self) -> float:
-        """The largest difference between repeated embedded runs in points of accuracy; 0 if unknown."""
+    def rerun(self) -> dict[str, Any]:
+        """By how much repeated embedded runs differ: "noise" in points of accuracy, 0 if unknown, and
+        "batches", their length."""
         names = self.suites.get(EMBEDDED, ()) if self.takes == "runs" else ()
         known = data("noise.json")
-        return max((known[name]["noise"] for name in names if name in known), default=0)
+        entries = [known[name] for name in names if name in known]
+        return max(entries, key=lambda entry: entry["noise"], default={"noise": 0})
 
 
 EXPERIMENTS: dict[str, Experiment] = {}  # by name, in the order of the papers' modules
