@@ -151,18 +151,22 @@ def leave_signals_to_the_main_process(worker: int) -> None:
 def death_in_a_sentence() -> Iterator[None]:
     """Raise WorkerDied instead of torch's error about a killed worker, even during a step.
 
-    The connection is reset if the worker dies while it hands over a batch.
+    The connection is reset or ends if the worker dies while it hands over a batch.
     """
     try:
         yield
-    except (RuntimeError, ConnectionResetError) as error:
-        told = str(error).startswith("DataLoader worker (pid")
-        if not told and isinstance(error, RuntimeError):
+    except (RuntimeError, ConnectionResetError, EOFError) as error:
+        # A connection's EOFError has no message, unlike a file's.
+        lost = isinstance(error, ConnectionResetError) or (
+            isinstance(error, EOFError) and not error.args
+        )
+        if not lost and not str(error).startswith("DataLoader worker (pid"):
             raise
+        why = str(error).partition(". ")[0].rstrip(".") or "its connection ended"
         raise WorkerDied(
-            f"A process that makes batches died ({str(error).partition('. ')[0].rstrip('.')}; a SIGKILL "
-            "usually means that memory ran out). Give fewer --data.num_workers or more memory; --resume "
-            "continues from the last checkpoint."
+            f"A process that makes batches died ({why}; a SIGKILL usually means that memory "
+            "ran out). Give fewer --data.num_workers or more memory; --resume continues from the last "
+            "checkpoint."
         ) from error
 
 

@@ -1,18 +1,23 @@
 """Damaged or malicious data: each ends with a one-sentence error."""
 
+import multiprocessing.connection
 import re
 from functools import partial
 from pathlib import Path
+from threading import Event
+from typing import Any
 
 import numpy as np
 import pytest
 from conftest import tiny_net
 from PIL import Image
 from torch.optim import SGD
+from torch.utils.data import get_worker_info
 
 from holdfast import HoldfastError
 from holdfast.benchmarks.test import main as run_command
 from holdfast.datamodules import Calibration, Clean, DatasetSource
+from holdfast.datamodules.loader import WorkerDied, death_in_a_sentence
 from holdfast.methods import Tent
 
 TWO = np.zeros((2, 2, 21, 21), np.float32)
@@ -55,6 +60,27 @@ def test_labels_below_minus_one_are_refused(tmp_path: Path) -> None:
     assert sorted(next(iter(stream.test_dataloader())).labels.tolist()) == [-1, 0]
     stream = Clean(DatasetSource(pictures, 8, classes=1), batch_size=3, num_workers=0)
     with pytest.raises(HoldfastError, match="label -2\. Use class numbers from 0"):
+        list(stream.test_dataloader())
+
+
+class NotHandedOver(list):
+    """In a worker, end the connection by which the main process fetches a batch, as its death does."""
+
+    def __getitem__(self, index: int) -> tuple:  # type: ignore[override]
+        if get_worker_info():
+            multiprocessing.connection.deliver_challenge = end_connection
+        return super().__getitem__(index)
+
+
+def end_connection(connection: Any, authkey: bytes) -> None:
+    connection.close()
+    Event().wait()
+
+
+def test_a_worker_that_dies_as_it_hands_over_a_batch() -> None:
+    pictures = NotHandedOver([(Image.new("RGB", (8, 8)), 0)] * 4)
+    stream = Clean(DatasetSource(pictures, 8, classes=1), batch_size=2, num_workers=1)
+    with pytest.raises(WorkerDied, match="its connection ended"), death_in_a_sentence():
         list(stream.test_dataloader())
 
 
