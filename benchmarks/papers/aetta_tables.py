@@ -116,7 +116,7 @@ def confidence_over_stream(runs: Runs) -> pd.DataFrame:
 
 confidence_over_stream.says("fails").falls(panel="accuracy")
 confidence_over_stream.says("sure").rises(panel="confidence")
-confidence_over_stream.says("skewed", points=False).peak("falls", panel="entropy")
+confidence_over_stream.says("skewed").peak("falls", panel="entropy")
 
 
 CALIBRATED = {"accuracy": "accuracy", "CPC": "confidence", "RCPC": "corrected"}
@@ -249,7 +249,7 @@ def resets_over_stream(runs: Runs) -> pd.DataFrame:
 
 
 resets_over_stream.says("raise").above("AETTA", "no recovery", "accuracy")
-resets_over_stream.says("rarer", points=False).above("DistShift", "AETTA", "resets")
+resets_over_stream.says("rarer").above("DistShift", "AETTA", "resets")
 resets_over_stream.says("early").above("AETTA", "DistShift", "accuracy", slice(2))
 
 

@@ -47,7 +47,6 @@ class Experiment:
     budget: by scale, of trials of each method of the suites (`suites.trials`), which replace their runs.
     only: patterns of the names of runs to use, by key.
     at_full: further arguments of the function at full scale.
-    points: whether the numbers of its claims are points of accuracy, the unit of rerun noise.
     sentences: of its claims, by group and id.
     quotes: by id, the paper's words or the cells behind a claim.
     undecidable: by id, why embedded runs cannot decide a claim.
@@ -62,7 +61,6 @@ class Experiment:
     budget: Mapping[str, int] = field(default_factory=dict)
     only: Mapping[str, Sequence[str]] = field(default_factory=dict)
     at_full: Mapping[str, Any] = field(default_factory=dict)
-    points: bool = True
     sentences: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     quotes: Mapping[str, str] = field(default_factory=dict)
     undecidable: Mapping[str, str] = field(default_factory=dict)
@@ -79,8 +77,7 @@ class Experiment:
         """Add the claim with this id; `about` are further fields of `Claim`."""
         (group,) = (group for group, ids in self.sentences.items() if id in ids)
         known = {"quote": self.quotes.get(id, ""), "undecidable": self.undecidable.get(id, "")}
-        about = {"points": self.points, **known, **about}
-        self.claims.append(Claim(id, self.sentences[group][id], group, **about))
+        self.claims.append(Claim(id, self.sentences[group][id], group, **{**known, **about}))
         return self.claims[-1]
 
     def command(self, scale: str) -> str:
@@ -149,16 +146,15 @@ class Experiment:
         )
 
     def verdicts(self, results: Mapping[str, Any]) -> list[Verdict]:
-        """The verdict on each claim by these results; the rerun noise is that of embedded runs.
+        """The verdict on each claim by these results.
 
         Committed results of unknown origin decide no claim.
         """
         if reason := self.unreliable(results):
             return [Verdict(claim, UNJUDGED, reason, []) for claim in self.claims]
         scale = results.get("scale", EMBEDDED)
-        noise = self.rerun["noise"] if scale == EMBEDDED else 0
         table = Table.read(results["table"])
-        return [judge(claim, table, scale, noise) for claim in self.claims]
+        return [judge(claim, table, scale) for claim in self.claims]
 
     def unreliable(self, results: Mapping[str, Any]) -> str:
         """Why committed results decide no claim; "" if they do, or if they are not the committed ones."""
@@ -173,15 +169,6 @@ class Experiment:
     def judged_at(self, scale: str) -> list[Verdict]:
         """The verdicts by the committed results of a scale; [] without results."""
         return self.verdicts(self.kept[scale]) if scale in self.kept else []
-
-    @property
-    def rerun(self) -> dict[str, Any]:
-        """By how much repeated embedded runs differ: "noise" in points of accuracy, 0 if unknown, and
-        "batches", their length."""
-        names = self.suites.get(EMBEDDED, ()) if self.takes == "runs" else ()
-        known = data("noise.json")
-        entries = [known[name] for name in names if name in known]
-        return max(entries, key=lambda entry: entry["noise"], default={"noise": 0})
 
 
 EXPERIMENTS: dict[str, Experiment] = {}  # by name, in the order of the papers' modules
@@ -214,7 +201,7 @@ def why_unreliable(facts: Mapping[str, Any]) -> str:
 
 @cache
 def data(file: str) -> dict[str, Any]:
-    """The content of a JSON file beside the modules, such as "noise.json"; {} if there is none."""
+    """The content of a JSON file such as "rdumb/published.json"; {} if there is none."""
     return read_json(HERE / file)
 
 

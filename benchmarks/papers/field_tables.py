@@ -183,7 +183,7 @@ for trigger in DRIFTS:
     soft.above(f"{trigger} soft", trigger, BOTH, "independent")
 for cause, order in (("labels", "correlated"), ("imbalance", "imbalanced")):
     premise = CORRELATED if order == "correlated" else {}
-    claim = recovery.says(f"takes-{cause}-for-collapse", points=False, **premise)
+    claim = recovery.says(f"takes-{cause}-for-collapse", **premise)
     claim.rises(TRIGGERS, RESETS, start="independent", to=order)
 recovery.says("recovery-under-correlation", **CORRELATED).above(
     TRIGGERS, "none", BOTH, "correlated"

@@ -315,7 +315,7 @@ def few_classes(runs: Runs) -> pd.DataFrame:
     return tidy(rows, unit=f"{UNIT}; label flips of 1,000")
 
 
-few_classes.says("few-flips", points=False).bounded(x="flips", most=5, of="streams")
+few_classes.says("few-flips").bounded(x="flips", most=5, of="streams")
 # Table 3.1 has 5.75.
 few_classes.says("less-effective").bounded(x="error", least=5.75, of="streams")
 

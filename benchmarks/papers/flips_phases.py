@@ -87,8 +87,8 @@ def embeddings(runs: Runs) -> pd.DataFrame:
 
 embeddings.says("early-gain").rises("accuracy", start="start", to="early")
 embeddings.says("late-loss").falls("accuracy", start="start", to="late")
-embeddings.says("late-shift", points=False).rises("shift", start="early", to="late")
-embeddings.says("late-clusters", points=False).rises("silhouette", start="early", to="late")
+embeddings.says("late-shift").rises("shift", start="early", to="late")
+embeddings.says("late-clusters").rises("silhouette", start="early", to="late")
 
 
 def omission(run: Run, level: str) -> float:
@@ -296,7 +296,7 @@ def over_steps(runs: Runs) -> pd.DataFrame:
     return tidy(rows, unit=unit, axis="step")
 
 
-over_steps.says("clusters-rise", points=False).rises(panel="silhouette")
+over_steps.says("clusters-rise").rises(panel="silhouette")
 over_steps.says("accuracy-rises").peak("rises", panel="accuracy")
 over_steps.says("accuracy-falls").peak("falls", panel="accuracy")
-over_steps.says("shift-grows", points=False).peak("grows", panel="shift", of="accuracy")
+over_steps.says("shift-grows").peak("grows", panel="shift", of="accuracy")

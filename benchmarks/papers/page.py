@@ -26,8 +26,6 @@ FEW = 12  # maximum number of printed columns of a table along an axis
 LARGEST = 3  # number of differences from the paper's setup that come before the numbers
 # Settings of the largest differences: data, network, length of the stream, strength of the corruptions.
 FIRST = ("source", "backbone", "images", "each", "severity", "severities", "difficulty")
-RERUN = """Rerun noise, with other threads or instructions: up to {noise:.2g} points of accuracy in a run's
-{batches} first batches."""
 PAGE = """# {}
 
 Each table and figure of the paper, by the committed runs at embedded scale and on photographs, with the
@@ -107,8 +105,6 @@ def section(
     if others := differences[LARGEST:]:
         parts.append(f"Further differences from the paper's setup:\n\n{listed(others)}")
     parts += table.notes
-    if scale == EMBEDDED and own.rerun["noise"]:
-        parts.append(RERUN.format_map(own.rerun))
     if note := own.note(scale):
         parts.append(note)
     if facts := results.get("provenance"):

@@ -41,18 +41,16 @@ def deferred(
 class Claim:
     """A sentence of a paper, or of ours, and its checks: its methods, which can be chained, or functions.
 
-    group: whose claim it is, one of GROUPS. quote: the paper's own words or cells. points: whether its
-    numbers are points of accuracy, the unit of rerun noise. at_full: further arguments of its checks at
-    full scale, such as a size that was measured on ImageNet; at other scales its direction is judged.
-    undecidable: the reason why embedded runs cannot decide the claim. premise: a check that must hold for
-    the claim to be meaningful; `unless` states what is missing without it.
+    group: whose claim it is, one of GROUPS. quote: the paper's own words or cells. at_full: further
+    arguments of its checks at full scale, such as a size that was measured on ImageNet; at other scales
+    its direction is judged. undecidable: the reason why embedded runs cannot decide the claim. premise: a
+    check that must hold for the claim to be meaningful; `unless` states what is missing without it.
     """
 
     id: str
     says: str
     group: str
     quote: str = ""
-    points: bool = True
     at_full: Mapping[str, Any] = field(default_factory=dict)
     undecidable: str = ""
     premise: Check | None = None
@@ -110,14 +108,12 @@ class Verdict(NamedTuple):
         }
 
 
-def judge(claim: Claim, table: Table, scale: str = "embedded", noise: float = 0) -> Verdict:
+def judge(claim: Claim, table: Table, scale: str = "embedded") -> Verdict:
     """Judge a claim by the 95 % intervals of its parts in a table, all of which must hold.
 
     That each interval is on the claimed side needs no correction (an intersection-union test); that one of
-    several is on the other side does: Holm's. noise: the change of a number in points when the same runs
-    are repeated; a smaller effect is undecided.
+    several is on the other side does: Holm's.
     """
-    noise = noise if claim.points else 0
     if claim.undecidable and scale == "embedded":
         return Verdict(claim, UNJUDGED, claim.undecidable, [])
     if claim.premise is not None:
@@ -127,25 +123,25 @@ def judge(claim: Claim, table: Table, scale: str = "embedded", noise: float = 0)
                 return Verdict(claim, UNJUDGED, f"premise unknown: {listing(lacking)}", premise)
             return Verdict(claim, PREMISE, f"{claim.unless}: {listing(lacking)}", premise)
     parts = claim.check(table, scale == "full")
-    states = corrected(parts, noise)
+    states = corrected(parts)
     # One part refutes a claim; otherwise, with a part that cannot be judged, the claim cannot be.
     every = (FAILS, UNJUDGED, EQUAL, UNDECIDED, HOLDS)
     result = next((s for s in every if s in states), UNJUDGED)
-    reason = because(parts, states, noise)
+    reason = because(parts, states)
     if claim.at_full and scale != "full" and result != UNJUDGED:
         reason = f"{DIRECTION}: {reason}"
     return Verdict(claim, result, reason, parts)
 
 
-def corrected(parts: list[Part], noise: float = 0) -> list[str]:
+def corrected(parts: list[Part]) -> list[str]:
     """The verdict on each part; one that fails only without Holm's correction is undecided."""
-    states = [state(part, noise) for part in parts]
+    states = [state(part) for part in parts]
     refuted = holm([p_value(part.found, part.least, part.most) for part in parts])
     pairs = zip(states, refuted, strict=True)
     return [UNDECIDED if own == FAILS and not surely else own for own, surely in pairs]
 
 
-def state(part: Part, noise: float = 0) -> str:
+def state(part: Part) -> str:
     """The verdict on one part."""
     mean, low, high, _ = part.found or (0.0, None, None, 0)
     if low is None or high is None:
@@ -153,12 +149,8 @@ def state(part: Part, noise: float = 0) -> str:
     if low == high and mean in (part.least, part.most):
         return EQUAL
     if high < part.least or low > part.most:
-        result = FAILS
-    elif low > part.least and high < part.most:
-        result = HOLDS
-    else:
-        return UNDECIDED
-    return UNDECIDED if low < high and distance(part, mean) < noise else result
+        return FAILS
+    return HOLDS if low > part.least and high < part.most else UNDECIDED
 
 
 def distance(part: Part, mean: float) -> float:
@@ -166,28 +158,28 @@ def distance(part: Part, mean: float) -> float:
     return min(abs(mean - limit) for limit in (part.least, part.most) if abs(limit) < INF)
 
 
-def because(parts: list[Part], states: list[str], noise: float) -> str:
+def because(parts: list[Part], states: list[str]) -> str:
     """The numbers of a claim as text; for a conjunction, the parts that hold and that do not."""
     if len(parts) == 1:
-        return described(parts[0], noise, named=False)
+        return described(parts[0], named=False)
     if set(states) == {HOLDS}:
         closest = min(parts, key=lambda part: distance(part, part.found.mean if part.found else 0))
-        return f"all {len(parts)} parts; the closest: {described(closest, noise)}"
+        return f"all {len(parts)} parts; the closest: {described(closest)}"
     if {*states} <= {UNJUDGED}:
         missing = not all(part.found for part in parts) or not parts
         return NO_RUNS if missing else f"{len(parts)} comparisons of one run each"
     # Those that fail first.
     several = sorted(zip(states, parts, strict=True), key=lambda pair: pair[0] != FAILS)
     open_ = [part for own, part in several if own != HOLDS]
-    return f"of {len(parts)} parts {counted(states)}: {listing(open_, noise)}"
+    return f"of {len(parts)} parts {counted(states)}: {listing(open_)}"
 
 
-def listing(parts: list[Part], noise: float = 0) -> str:
+def listing(parts: list[Part]) -> str:
     """Parts as text; only the first ones of many."""
-    return "; ".join(first_of([described(part, noise) for part in parts], SHOWN))
+    return "; ".join(first_of([described(part) for part in parts], SHOWN))
 
 
-def described(part: Part, noise: float = 0, named: bool = True) -> str:
+def described(part: Part, named: bool = True) -> str:
     """The number of a part with its interval, its claimed limits, and the number of runs."""
     name = f"{part.name} " if named and part.name else ""
     if part.found is None:
@@ -198,10 +190,7 @@ def described(part: Part, noise: float = 0, named: bool = True) -> str:
     text = f"{name}{mean:+.2f}"
     if low < high:
         text += f" [{low:+.2f}, {high:+.2f}], {n} {part.of}"
-    text += claimed(part)
-    if state(part) != state(part, noise):
-        text += f"; below the rerun noise of {noise:.2g}"
-    return text
+    return text + claimed(part)
 
 
 def claimed(part: Part) -> str:

@@ -11,9 +11,9 @@ from conftest import ROOT
 from scipy.stats import ttest_1samp
 
 from holdfast import HoldfastError
-from holdfast.benchmarks.papers import EXPERIMENTS, claims, reproduce
+from holdfast.benchmarks.papers import claims, reproduce
 from holdfast.benchmarks.papers.claims import besides
-from holdfast.benchmarks.papers.experiment import Experiment, data
+from holdfast.benchmarks.papers.experiment import Experiment
 from holdfast.benchmarks.papers.page import section
 from holdfast.benchmarks.papers.table import FIRST, REST, Table, tidy
 from holdfast.benchmarks.papers.verdicts import (
@@ -143,12 +143,12 @@ def test_a_peak_is_chosen_on_other_runs() -> None:
 
 
 def verdict(
-    *above: Any, table: Table = CURVES, noise: float = 0, about: Any = None, **options: Any
+    *above: Any, table: Table = CURVES, about: Any = None, **options: Any
 ) -> tuple[str, str]:
     """The verdict on a claim that one curve is above another."""
     claim = Claim("it-is-so", "it is so", "paper", **(about or {}))
     claim.above(*above, **options)
-    found = judge(claim, table, noise=noise)
+    found = judge(claim, table)
     return found.state, found.because
 
 
@@ -221,22 +221,3 @@ def test_what_a_claim_is_about_must_have_happened() -> None:
     for than, expected in (("b", HOLDS), ("a", PREMISE), ("c", UNJUDGED)):
         about = {"premise": partial(claims.above, curve="a", than=than, x=2), "unless": "no rise"}
         assert verdict("a", "b", x=2, about=about)[0] == expected
-
-
-def test_an_effect_below_the_rerun_noise_is_undecided() -> None:
-    cells: Cells = {("", "a", 1): [10.1, 10.21, 10.3], ("", "b", 1): [10.0, 10.1, 10.2]}
-    slightly = table_of(cells)
-    assert verdict("a", "b", table=slightly)[0] == HOLDS
-    found, because = verdict("a", "b", table=slightly, noise=0.5)
-    assert found == UNDECIDED
-    assert "rerun noise of 0.5" in because
-    assert verdict("a", "b", table=slightly, noise=0.05)[0] == HOLDS
-    assert verdict("a", "b", table=slightly, noise=0.5, about={"points": False})[0] == HOLDS
-    known, own = data("noise.json"), EXPERIMENTS["flips/Fig3.4"]
-    noise, batches = own.rerun["noise"], own.rerun["batches"]
-    assert own.rerun == known["flips/phases"]
-    assert noise > 0
-    sentence = f"up to {noise:.2g} points of accuracy in a run's\n{batches} first batches"
-    assert sentence in section(own, own.committed)
-    assert EXPERIMENTS["rdumb/Fig2.6"].rerun["noise"] == 0  # computed
-    assert known.keys() <= {n for e in EXPERIMENTS.values() for n in e.suites.get("embedded", ())}
