@@ -16,7 +16,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--long",
         action="store_true",
-        help="run a stream of 115,200 images in place of 25,600 (about seven minutes)",
+        help="run a stream of 115,200 images in place of 25,600 (about five minutes)",
     )
     suite.add_options(parser)
     return parser
@@ -46,7 +46,7 @@ def next_commands(folder: str, long: bool) -> str:
     program = "holdfast" if shutil.which("holdfast") else sys.argv[0]
     longer = ("paper", "the papers' tables with our results")
     if not long:
-        longer = ("demo --long", "a stream of 115,200 images, about seven minutes")
+        longer = ("demo --long", "a stream of 115,200 images, about five minutes")
     commands = (
         (f"report {folder} --html demo.html", "these results as a page"),
         ("corruptions --backbone mynets.make --source photos", "your network and images (README)"),
