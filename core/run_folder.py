@@ -23,6 +23,7 @@ EMBEDDINGS = "embeddings.npz"  # features of held-out images: EmbeddingClusters'
 CALIBRATION = "dropout_calibration_{}.npz"  # DropoutCalibration's, by the estimator's name
 ALARM = "_alarm"  # ends the names of the columns of alarms and monitors
 MOST_ERROR = 1000  # characters of an error that are shown
+LONGEST_ROW = 2**16  # bytes
 
 
 class Busy(HoldfastError):
@@ -85,6 +86,17 @@ def begun(folder: Path) -> bool:
             return bool(rows_in(file.readline()))
     except FileNotFoundError:
         return False
+
+
+def last_images(folder: Path) -> int | None:
+    """The number of images up to the last row; None if it is incomplete, or if there is none."""
+    try:
+        with (folder / ROWS).open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - LONGEST_ROW))
+            rows = rows_in(b"".join(file.readlines()[-1:]))
+    except FileNotFoundError:
+        return None
+    return rows[0]["images"] if rows else None
 
 
 def images_used(rows: list[dict[str, Any]]) -> float | None:

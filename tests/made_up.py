@@ -79,7 +79,7 @@ def put(
         rows = [row | more for row, more in zip(rows, columns, strict=True)]
     (own / "record.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     if finished:
-        mean = {"images": 10 * len(accuracy), "accuracy": float(np.mean(accuracy))}
+        mean = {"images": rows[-1]["images"], "accuracy": float(np.mean(accuracy))}
         summary: dict[str, Any] = mean
         if not exactly:
             adapted = flips(own, stream, [0, 12, 25, 49]) if method != "Source" else {}

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ... import HoldfastError
 from ...files import read_json, unreadable
-from ...run_folder import CELL, LOCK, PROVENANCE, ROWS, SUMMARY, error_of, owner
+from ...run_folder import CELL, LOCK, PROVENANCE, ROWS, SUMMARY, error_of, last_images, owner
 
 STATES = ("finished", "running", "cut", "failed", "waiting")
 FRESH = 60  # seconds since the last row of a run that still goes on
@@ -36,6 +36,9 @@ def fault(folder: Path) -> str | None:
         facts = [read_json(folder / name) for name in (CELL, SUMMARY, PROVENANCE)]
         if (folder / ROWS).exists() and not facts[-1]:
             raise unreadable(folder / PROVENANCE, "it is missing")
+        # As in a copy of a running folder to which the summary was added later.
+        if (end := facts[1].get("images")) and end != last_images(folder):
+            raise unreadable(folder / ROWS, f"it ends before image {end:,}, the last of the run")
     except HoldfastError as error:
         return str(error)
     return None

@@ -18,6 +18,7 @@ DAMAGES: dict[str, tuple[str, bytes | None, str]] = {
     "torn": ("cell.json", b'{"names": ', "Expecting value"),
     "binary": ("summary.json", b"\xff\xfe\0", "cannot be read"),
     "missing": ("provenance.json", None, "it is missing"),
+    "short": ("record.jsonl", b'{"step": 0, "images": 10}\n', "it ends before image 20"),
     "failed": ("error.txt", b"\xff\xfe\0\033[2J out of memory", "out of memory"),
 }
 
@@ -29,7 +30,8 @@ def folder(tmp_path: Path) -> Path:
         made_up(tmp_path, name, [0.5, 0.6])
     for name, (file, content, _) in DAMAGES.items():
         run = tmp_path / "s-seed1" / name
-        (run / "summary.json").unlink()
+        if name != "short":
+            (run / "summary.json").unlink()
         if content is None:
             (run / file).unlink()
         else:
