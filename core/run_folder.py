@@ -93,7 +93,7 @@ def last_images(folder: Path) -> int | None:
     try:
         with (folder / ROWS).open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - LONGEST_ROW))
-            rows = rows_in(b"".join(file.readlines()[-1:]))
+            rows = rows_in((file.readlines() or [b""])[-1])
     except FileNotFoundError:
         return None
     return rows[0]["images"] if rows else None
