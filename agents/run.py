@@ -1,6 +1,7 @@
 """Run an agent over a dataset in parallel; a stopped run can be resumed."""
 
 import contextlib
+import multiprocessing
 import threading
 import time
 import traceback
@@ -153,6 +154,14 @@ def parallel(
         return work(task)
 
     with ThreadPool(min(workers, len(todo)) or 1) as pool:
-        for record in pool.imap_unordered(bounded, todo):
+        records = pool.imap_unordered(bounded, todo)
+        while True:
+            try:
+                # Ctrl-C just before a wait interrupts it only after its timeout.
+                record = records.next(timeout=1.0)
+            except multiprocessing.TimeoutError:
+                continue
+            except StopIteration:
+                return
             yield record
             unwritten.release()
