@@ -28,23 +28,24 @@ LARGEST = 3  # number of differences from the paper's setup that come before the
 FIRST = ("source", "backbone", "images", "each", "severity", "severities", "difficulty")
 PAGE = """# {}
 
-Each table and figure of the paper, by the committed runs at embedded scale and on photographs, with the
-verdicts on its claims. [The papers' tables](../guides/papers.md) describes the command and the scales,
-[Which claims hold](claims.md) counts the verdicts of all papers."""
+Each table and figure of the paper, by the committed runs at embedded scale and, where the caption says so,
+on photographs, with the verdicts on its claims. [The papers' tables](../guides/papers.md) describes the
+command and the scales, [Which claims hold](claims.md) counts the verdicts of all papers."""
 CLAIMS = """# Which claims hold here
 
 The papers' claims, judged by the committed runs at embedded scale (glyphs and digits of 32 pixels, small
 networks, streams of minutes), which check mechanisms and say nothing about ImageNet, and in the last
-column by the runs on photographs (ImageNet's and CIFAR-10's, with networks that one core can adapt).
+column by the runs on photographs (ImageNet's, with a network that one core can adapt).
 `holdfast paper NAME` repeats the runs. The pages list each claim with the numbers that decide it.
 
 A claim is judged by 95 % intervals of differences paired by run; a run counts once, whatever the number
 of its windows and columns. A claim of several parts holds if each part's interval is on the claimed side,
 which needs no correction (an intersection-union test). It does not hold if one part's interval is on the
-other side after Holm's correction for the number of parts. *Undecided*: an interval contains the limit.
-*Equal*: what is compared is the same in every run, so further runs would not decide. *Premise not met*:
-what the claim is about did not happen. *Not judged*: a part has a single run or none and no other part
-fails, these runs cannot decide the claim, or the results were made by uncommitted code or with unknown
+other side after Holm's correction for the number of parts. *Undecided*: an interval contains the limit,
+or lies beyond it only without that correction. *Equal*: what is compared, in the claim or a part of it, is
+the same in every run, so further runs would not decide. *Premise not met*: what the claim is about did not
+happen. *Not judged*: a part has no run or, except of a share of runs, a single one, and no other part
+fails; these runs cannot decide the claim; or the results were made by uncommitted code or with unknown
 threads or processor. A size that was measured on ImageNet is judged at full scale only; here its direction
 is.
 
@@ -94,7 +95,8 @@ def section(
     if protocol := results.get("protocol"):  # results of earlier versions lack it
         parts.append(f"P{protocol[1:]}; {table.unit.partition(', ')[0]}.")
     if table.axis:
-        parts.append(f"Columns: {table.axis}.")
+        some = f", {FEW} of {len(table.xs)}" if is_thinned(table) else ""
+        parts.append(f"Columns: {table.axis}{some}.")
     if picture:
         parts.append(f"![{own.shows}]({picture})")
     if reason := own.unreliable(results):
@@ -137,7 +139,7 @@ def page(paper: str, several: Iterable[Experiment]) -> str:
 def numbers(table: Table, published: Published) -> pd.DataFrame:
     """Our rows with their numbers of runs, and means of rows or columns; each above its published row."""
     xs = table.xs
-    if table.along and len(xs) > FEW:
+    if is_thinned(table):
         xs = [xs[n] for n in np.linspace(0, len(xs) - 1, FEW).astype(int)]
     averaged = (table.averaged or {AVERAGE: xs}) if table.summary == "columns" else {}
     ours: dict[tuple[str, str], dict[str, str]] = {}
@@ -162,6 +164,11 @@ def numbers(table: Table, published: Published) -> pd.DataFrame:
     last = [*averaged, *([] if table.exact else ["runs"])]
     first = dict.fromkeys(["", *map(written, xs), *(x for row in published.values() for x in row)])
     return pd.DataFrame(rows, columns=[*(x for x in first if x not in last), *last]).fillna("-")
+
+
+def is_thinned(table: Table) -> bool:
+    """Whether only FEW of the columns are printed."""
+    return table.along and len(table.xs) > FEW
 
 
 def average(means: Sequence[float | None]) -> str:

@@ -13,7 +13,7 @@ from .table import Table
 HOLDS, FAILS, UNDECIDED, EQUAL = "holds", "does not hold", "undecided", "equal"
 PREMISE, UNJUDGED = "premise not met", "not judged"
 STATES = (HOLDS, FAILS, UNDECIDED, EQUAL, PREMISE, UNJUDGED)
-ONE_RUN, NO_RUNS = "one run, not judged", "runs are missing"
+ONE_RUN, NO_RUNS, UNRECORDED = "one run, not judged", "runs are missing", "not recorded"
 DIRECTION = "the direction only, as the size is ImageNet's"
 SHOWN = 4  # maximum number of failed parts of a conjunction that are listed
 GROUPS = {
@@ -120,7 +120,8 @@ def judge(claim: Claim, table: Table, scale: str = "embedded") -> Verdict:
         premise = list(claim.premise(table))
         if lacking := [part for part in premise if state(part) != HOLDS]:
             if {state(part) for part in lacking} == {UNJUDGED}:
-                return Verdict(claim, UNJUDGED, f"premise unknown: {listing(lacking)}", premise)
+                unknown = listing(lacking).replace(NO_RUNS, UNRECORDED)
+                return Verdict(claim, UNJUDGED, f"premise unknown: {unknown}", premise)
             return Verdict(claim, PREMISE, f"{claim.unless}: {listing(lacking)}", premise)
     parts = claim.check(table, scale == "full")
     states = corrected(parts)
