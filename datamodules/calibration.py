@@ -178,8 +178,8 @@ def in_percent(accuracy: np.ndarray) -> bool:
 
 def between(matrix: np.ndarray) -> np.ndarray:
     """Accuracies [21,21] from those of whole severities [6,6], monotone between neighbours (PCHIP)."""
-    from scipy.interpolate import RegularGridInterpolator
+    from scipy.interpolate import PchipInterpolator
 
-    levels = np.arange(0, LEVELS, WHOLE)
-    pchip = RegularGridInterpolator((levels, levels), matrix, method="pchip")
-    return pchip(np.moveaxis(np.indices((LEVELS, LEVELS)), 0, -1))
+    measured, all_levels = np.arange(0, LEVELS, WHOLE), np.arange(LEVELS)
+    rows = PchipInterpolator(measured, matrix, axis=1)(all_levels)
+    return PchipInterpolator(measured, rows, axis=0)(all_levels)
