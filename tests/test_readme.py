@@ -155,12 +155,21 @@ def test_the_guide_has_an_example_of_each_command(folder: Path) -> None:
 
 
 def test_relative_links_lead_somewhere() -> None:
-    """In a clone, too, where the pages that the site generates are not."""
+    """To a file and a heading; in a clone, too, where the pages that the site generates are not."""
     dead = []
     for page in [*ROOT.glob("*.md"), *DOCS.rglob("*.md")]:
-        for target in re.findall(r"\]\((?!\w+:|#)([^)\s#]+)", page.read_text()):
-            dead += [] if (page.parent / target).exists() else [f"{page.name}: {target}"]
+        for target in re.findall(r"\]\((?!\w+:)([^)\s]+)", page.read_text()):
+            file, _, heading = target.partition("#")
+            place = page.parent / file if file else page
+            known = place.exists() and (not heading or heading in headings(place.read_text()))
+            dead += [] if known else [f"{page.name}: {target}"]
     assert dead == []
+
+
+def headings(text: str) -> list[str]:
+    """The headings of a page as links name them."""
+    found = re.findall(r"^#+ (.+)$", text, re.M)
+    return [re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in found]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
