@@ -263,8 +263,8 @@ class AccuracyMeter:
         for part, (i, j) in enumerate(path):
             own = index[part :: len(path)]
             images, labels = self.source.load(drawn[own], mix(3, a, b, number, own))
-            for name, level in ((self.names[a], i), (self.names[b], j)):
-                seeds = mix(4, a, b, number, level, own)
+            for draw, name, level in ((4, self.names[a], i), (5, self.names[b], j)):
+                seeds = mix(draw, a, b, number, level, own)
                 images = corrupt(
                     images.to(self.device), name, level * STEP, seeds, table=self.table
                 )
