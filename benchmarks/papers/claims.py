@@ -174,10 +174,10 @@ def lower_mean(t: Table, x: X, than: Iterable[str], by_share: float = 0) -> Iter
         yield Part(f"{name} - {x}", paired(theirs, means(t, x)), 0, of="data sets")
 
 
-def mean_below(t: Table, limit: float, without: str = "") -> Iterator[Part]:
+def mean_below(t: Table, limit: float, without: Iterable[str] = ()) -> Iterator[Part]:
     """The mean of each column over the curves (datasets) is below a limit."""
     for x in t.xs:
-        if x != without:
+        if x not in without:
             yield Part(str(x), above_zero(means(t, x)), most=limit, of="data sets")
 
 

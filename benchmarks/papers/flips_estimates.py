@@ -16,7 +16,7 @@ from ..results.runs import Run, grouped
 from .accuracy_tables import Renamed, name_of
 from .claims import Part, Parts, besides, means
 from .experiment import experiment
-from .table import Rows, Table, tidy
+from .table import MOST_OF, Rows, Table, tidy
 
 if TYPE_CHECKING:
     from ...callbacks.functional.flips import FlipFunction
@@ -84,7 +84,7 @@ def whole_sets(runs: Runs) -> pd.DataFrame:
 
 
 for name in ESTIMATES:
-    size = {"by_share": 0.2955} if name == "COT" else {}
+    size = {"by_share": MOST_OF * 0.296} if name == "COT" else {}
     whole_sets.says(f"less-than-{name.lower()}", at_full=size).lower_mean("WF", [name])
 
 
@@ -109,7 +109,7 @@ def with_one_f(runs: Runs, x: str, renamed: Renamed = None) -> pd.DataFrame:
 
 architectures = experiment("flips/T3.2")(with_one_f, x="override", renamed={"": "first"})
 # The thesis' largest mean is 6.76, of ResNeXt-101.
-architectures.says("below-limit").mean_below(7, without="first")
+architectures.says("below-limit").mean_below(7, without=["first", "RN50"])
 
 
 FITTED, OTHERS = "fitted", "others"  # panels
@@ -156,7 +156,7 @@ def fit(runs: Runs, shown: str = "*", networks: Renamed = None) -> pd.DataFrame:
     return tidy(rows, unit="flips of 1,000; accuracy, %", notes=notes)
 
 
-# Table 3.1 has 5.75.
+# The largest mean over the columns of IN-D in Table 3.2 is that of RNXt101.
 @fit.says("near-truth")
 def near_truth(t: Table) -> Parts:
     """The mean error on the streams outside the fit, for every network."""
@@ -164,7 +164,7 @@ def near_truth(t: Table) -> Parts:
     for panel in besides(FITTED)(t.panels):
         own = numbers.loc[panel]
         gaps = (own["estimate"] - own["accuracy"]).abs().to_dict()
-        yield Part(panel, above_zero(gaps), most=6, of="streams")
+        yield Part(panel, above_zero(gaps), most=8, of="streams")
 
 
 @experiment("flips/Fig3.7")
@@ -243,6 +243,7 @@ def little_data(runs: Runs) -> pd.DataFrame:
     )
 
 
+little_data.says("few-suffice").lower_mean("WF limited mem", ["WF original"])
 little_data.says("less-than-cot").lower_mean("WF limited mem/data", ["COT limited mem/data"])
 
 
@@ -288,7 +289,7 @@ def recounted(runs: Runs, kind: str) -> pd.DataFrame:
 stops = experiment("flips/FigB.2")(recounted, kind="steps")
 
 
-@stops.says("earlier", at_full={"by_share": 0.2685})
+@stops.says("earlier", at_full={"by_share": MOST_OF * 0.269})
 def earlier(t: Table, by_share: float = 0) -> Parts:
     """The error at the last step, less this share of it, minus that at half of the steps."""
     place = "error", "error"
@@ -299,7 +300,7 @@ def earlier(t: Table, by_share: float = 0) -> Parts:
 
 
 held_images = experiment("flips/FigB.3")(recounted, kind="held images")
-held_images.says("few-suffice").rises(panel="error", by=-2, of=SETS)
+held_images.says("hundred-suffice").rises(panel="error", by=-2, of=SETS)
 
 
 @experiment("flips/B.9")
@@ -315,9 +316,10 @@ def few_classes(runs: Runs) -> pd.DataFrame:
     return tidy(rows, unit=f"{UNIT}; label flips of 1,000")
 
 
-few_classes.says("few-flips").bounded(x="flips", most=5, of="streams")
+TEN = besides("CIFAR100-C")
+few_classes.says("few-flips").bounded(TEN, x="flips", most=5, of="streams")
 # Table 3.1 has 5.75.
-few_classes.says("less-effective").bounded(x="error", least=5.75, of="streams")
+few_classes.says("less-effective").bounded(TEN, x="error", least=5.75, of="streams")
 
 
 WITHIN, BEYOND = "flips within the hold-out's", "flips beyond them"

@@ -12,7 +12,7 @@ from ..results.batch_means import batches, pairs_of, severity, shown
 from ..results.run_statistics import above_zero
 from ..results.runs import Run, grouped
 from .accuracy_tables import WINDOWS, over_stream, windows
-from .claims import Part, Parts, above
+from .claims import Part, Parts, above, besides
 from .experiment import experiment
 from .rdumb_tables import CCC, COLLAPSING, HARDER, METHODS, ON_CCC, Runs
 from .table import LAST, Rows, Table, tidy
@@ -37,9 +37,9 @@ all_over_stream = experiment("rdumb/Fig2.3")(
     over_stream, order=METHODS, pooled={"CCC (all runs)": CCC}
 )
 all_over_stream.says("stable").above(["BNAdapt", "EATA", "RDumb"], "Source", ON_CCC, LAST)
-all_over_stream.says("collapse").above("Source", COLLAPSING, ON_CCC, LAST).above(
-    "Source", "ETA", HARDER, LAST
-)
+collapse = all_over_stream.says("collapse").above("Source", "CoTTA", ON_CCC, LAST)
+collapse.above("Source", "ETA", HARDER, LAST)
+all_over_stream.says("others-collapse").above("Source", besides("CoTTA")(COLLAPSING), ON_CCC, LAST)
 
 
 longest = experiment("rdumb/long")(over_stream, order=METHODS)
@@ -80,22 +80,28 @@ def peaks(runs: Runs) -> pd.DataFrame:
     return tidy(rows, unit="accuracy, % of its highest", axis="steps", notes=notes)
 
 
-def at_200(t: Table, change: Callable[[pd.Series, pd.Series, pd.Series], pd.Series]) -> Parts:
-    """A change on each corruption, from all runs' accuracies at the start, at 200 steps, at the end.
+def at_200(t: Table, change: Callable[..., pd.Series]) -> Parts:
+    """A change on each corruption and severity, of the accuracies at the start, at 200 steps, at the end.
+
+    Its last argument is how much longer the part after them is than that before.
 
     The paper observes the peak at 200 steps (12,500 images); of shorter streams it is the middle.
     """
     later = [x for x in t.xs if isinstance(x, int | float) and x >= 200]
     peak = later[0] if len(later) > 1 else t.xs[len(t.xs) // 2]
+    longer = (t.xs[-1] - peak) / (peak - t.xs[0])
     numbers = t.frame.pivot(index=["panel", "curve", "run"], columns="x", values="value")
-    for panel in t.panels:
-        ends = (numbers.loc[panel, x] for x in (t.xs[0], peak, t.xs[-1]))
-        yield Part(panel, above_zero(change(*ends).to_dict()), 0)
+    for place in t.cells:
+        ends = (numbers.loc[place, x] for x in (t.xs[0], peak, t.xs[-1]))
+        yield Part(", ".join(place), above_zero(change(*ends, longer).to_dict()), 0)
 
 
-peaks.says("at-peak").by(at_200, lambda first, at, last: at - last)
-peaks.says("near-peak").by(at_200, lambda first, at, last: at - first - (100 - at))
-peaks.says("slow-fall").by(at_200, lambda first, at, last: at - first - (at - last))
+at_peak = peaks.says("at-peak").by(at_200, lambda first, at, last, _: at - last)
+at_peak.by(at_200, lambda first, at, *_: at - first)
+peaks.says("near-peak").by(at_200, lambda first, at, *_: at - first - (100 - at))
+peaks.says("slow-fall").by(
+    at_200, lambda first, at, last, longer: at - first - (at - last) / longer
+)
 
 
 @experiment("rdumb/Fig2.5b")
@@ -212,7 +218,7 @@ def adapted(
         scale = scale - RATE * weights * (x.T @ slope) / len(x)
 
 
-toy_example.says("stable").near("condition 1", panel="accuracy", x=LAST, to=slice(1), within=5)
+toy_example.says("stable").rises("condition 1", "accuracy", by=-5)
 toy_example.says("gains").peak("rises", "condition 2", "accuracy")
 toy_example.says("collapses").falls("condition 2", "accuracy", by=10)
 toy_example.says("scale-grows").rises(["condition 1", "condition 2"], "scale")
@@ -275,7 +281,9 @@ def later(t: Table) -> Parts:
 
 
 ten_classes = experiment("rdumb/FigA.5")(over_stream, order=["Source", "BNAdapt", "Tent", "RDumb"])
-ten_classes.says("no-collapse-at-the-end").above("Tent", "Source", x=LAST)
+no_collapse = ten_classes.says("no-collapse-at-the-end")
+no_collapse.above("Tent", "Source", "severity 5", LAST)
+no_collapse.bounded("Tent", "gradual", LAST, least=10)
 ten_classes.says("no-collapse").above("Tent", "Source", x=lambda xs: xs[len(xs) // 2 :])
 
 

@@ -17,6 +17,8 @@ Rows = list[tuple[Any, ...]]  # of COLUMNS
 # What selects x: None for all, one x, positions, a function of all x, or a list of selectors.
 Selector = None | X | slice | Callable[[list[X]], list[X]] | Sequence[Any]
 ALL, FIRST, LAST, REST = slice(None), slice(1), slice(-1, None), slice(1, None)
+# Of a printed size, as the interval of runs like the paper's extends to both sides of its mean.
+MOST_OF = 0.75
 
 
 def selected(selector: Any, every: list[Any]) -> list[Any]:
