@@ -68,5 +68,8 @@ def flat(state: Any, prefix: str = "") -> dict[str, Any]:
     elif isinstance(state, (list, tuple)):
         items = [(str(number), value) for number, value in enumerate(state)]
     else:
-        return {prefix: str(state.tolist()) if isinstance(state, Tensor) else str(state)}
+        if not isinstance(state, Tensor):
+            return {prefix: str(state)}
+        bits = state.reshape(-1).view(torch.uint8).numpy().tobytes()
+        return {prefix: (state.dtype, state.shape, bits)}
     return {k: v for name, value in items for k, v in flat(value, f"{prefix}.{name}").items()}
