@@ -93,13 +93,14 @@ def rank_correlated(one: Mapping[Key, float], other: Mapping[Key, float]) -> Dif
 def share_of_runs(values: Mapping[Key, Sequence[float]]) -> Difference | None:
     """The share of numbers above 0, with several per run, and its interval (Clopper & Pearson 1934).
 
-    Numbers of one run are not independent, so the number of runs is the sample size of the interval.
+    Numbers of one run are not independent, so the number of runs is the sample size of the interval. One
+    run has none, as elsewhere.
     """
     numbers = [value for own in values.values() for value in own]
     if not numbers:
         return None
     share, n = float(np.mean([value > 0 for value in numbers])), len(values)
-    return Difference(share, *exact_interval(share * n, n, LEVEL), n)
+    return Difference(share, *(exact_interval(share * n, n, LEVEL) if n > 1 else (None, None)), n)
 
 
 def p_value(found: Difference | None, least: float, most: float) -> float:
