@@ -6,7 +6,7 @@ part per combination. Each run is averaged over `x` before runs are compared; wi
 part.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise, product
 from typing import Any, NamedTuple
 
@@ -174,7 +174,7 @@ def lower_mean(t: Table, x: X, than: Iterable[str], by_share: float = 0) -> Iter
         yield Part(f"{name} - {x}", paired(theirs, means(t, x)), 0, of="data sets")
 
 
-def mean_below(t: Table, limit: float, without: Iterable[str] = ()) -> Iterator[Part]:
+def mean_below(t: Table, limit: float, without: Sequence[X] = ()) -> Iterator[Part]:
     """The mean of each column over the curves (datasets) is below a limit."""
     for x in t.xs:
         if x not in without:

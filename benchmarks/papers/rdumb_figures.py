@@ -83,16 +83,16 @@ def peaks(runs: Runs) -> pd.DataFrame:
 def at_200(t: Table, change: Callable[..., pd.Series]) -> Parts:
     """A change on each corruption and severity, of the accuracies at the start, at 200 steps, at the end.
 
-    Its last argument is how much longer the part after them is than that before.
-
-    The paper observes the peak at 200 steps (12,500 images); of shorter streams it is the middle.
+    Its last argument is how many times as long as the part before 200 steps that after them is. The paper
+    observes the peak there (12,500 images); of shorter streams it is the middle.
     """
-    later = [x for x in t.xs if isinstance(x, int | float) and x >= 200]
-    peak = later[0] if len(later) > 1 else t.xs[len(t.xs) // 2]
-    longer = (t.xs[-1] - peak) / (peak - t.xs[0])
+    steps = [x for x in t.xs if isinstance(x, int | float)]
+    later = [x for x in steps if x >= 200]
+    peak = later[0] if len(later) > 1 else steps[len(steps) // 2]
+    longer = (steps[-1] - peak) / (peak - steps[0])
     numbers = t.frame.pivot(index=["panel", "curve", "run"], columns="x", values="value")
     for place in t.cells:
-        ends = (numbers.loc[place, x] for x in (t.xs[0], peak, t.xs[-1]))
+        ends = (numbers.loc[place, x] for x in (steps[0], peak, steps[-1]))
         yield Part(", ".join(place), above_zero(change(*ends, longer).to_dict()), 0)
 
 

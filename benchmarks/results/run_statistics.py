@@ -100,7 +100,8 @@ def share_of_runs(values: Mapping[Key, Sequence[float]]) -> Difference | None:
     if not numbers:
         return None
     share, n = float(np.mean([value > 0 for value in numbers])), len(values)
-    return Difference(share, *(exact_interval(share * n, n, LEVEL) if n > 1 else (None, None)), n)
+    low, high = exact_interval(share * n, n, LEVEL) if n > 1 else (None, None)
+    return Difference(share, low, high, n)
 
 
 def p_value(found: Difference | None, least: float, most: float) -> float:
