@@ -168,7 +168,7 @@ def test_relative_links_lead_somewhere() -> None:
 
 def headings(text: str) -> list[str]:
     """The headings of a page as links name them."""
-    found = re.findall(r"^#+ (.+)$", text, re.M)
+    found = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S), re.M)
     return [re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in found]
 
 

@@ -17,7 +17,7 @@ SHARE = "share of the stream, %"
 NAMES = ("method", "override", "label", "setting", "stream", "seed")
 # Points that a larger learning rate may cost: a short stream then behaves like a long one.
 COST = 1.5
-Renamed = Mapping[Any, str] | None
+Renamed = Mapping[Any, X] | None
 
 
 def name_of(run: Run, key: str, renamed: Renamed = None) -> Any:

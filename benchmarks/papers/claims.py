@@ -163,7 +163,7 @@ def positive(
     for place, one in curves(t, panel, curve):
         values = t.by_run(place, one, t.chosen(x, place, one))
         found = above_zero({run: sign * value for run, value in values.items()})
-        yield Part(words(place, one), found, 0)
+        yield Part(words(place, one, x if isinstance(x, str) else ""), found, 0)
 
 
 def lower_mean(t: Table, x: X, than: Iterable[str], by_share: float = 0) -> Iterator[Part]:

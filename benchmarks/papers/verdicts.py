@@ -14,7 +14,7 @@ HOLDS, FAILS, UNDECIDED, EQUAL = "holds", "does not hold", "undecided", "equal"
 PREMISE, UNJUDGED = "premise not met", "not judged"
 STATES = (HOLDS, FAILS, UNDECIDED, EQUAL, PREMISE, UNJUDGED)
 ONE_RUN, NO_RUNS, UNRECORDED = "one run, not judged", "runs are missing", "not recorded"
-DIRECTION = "the direction only, as the size is ImageNet's"
+DIRECTION = "the direction only, as the size is that of the paper's data"
 SHOWN = 4  # maximum number of failed parts of a conjunction that are listed
 GROUPS = {
     "paper": "The papers' claims",

@@ -150,17 +150,25 @@ def printed(own: Experiment) -> Table:
     return Table.of(tidy(rows, exact=True))
 
 
+# What is printed of these is a correlation, a share, or a figure's note, and not the cells of the table.
+UNSEEN = {
+    *("flips/B.9 few-flips", "flips/FigB.4 less-certain", "citeme/Fig5 few-steps"),
+    *(f"flips/Fig3.4 {claim.id}" for claim in EXPERIMENTS["flips/Fig3.4"].claims),
+}
+
+
 def test_the_printed_numbers_refute_no_claim_of_a_paper() -> None:
     """By the direction and the size of the means; those of ours may fail."""
-    decided = 0
-    for own in EXPERIMENTS.values():
-        table = printed(own) if own.published or own.takes == "files" else None
-        for claim in own.claims if table is not None else ():
+    unseen: set[str] = set()
+    for own in (own for own in EXPERIMENTS.values() if own.published or own.takes == "files"):
+        table = printed(own)
+        for claim in (claim for claim in own.claims if claim.group != "ours"):
             means = [part for part in claim.check(table, full=True) if part.found is not None]
-            decided += bool(means)
-            for part in means if claim.group != "ours" else ():
+            for part in means:
                 assert part.least <= part.found.mean <= part.most, (own.name, claim.id, part)
-    assert decided > 50
+            if not means and claim.group != "others":
+                unseen.add(f"{own.name} {claim.id}")
+    assert unseen == UNSEEN
 
 
 def test_every_claim_of_a_paper_has_its_words_or_cells() -> None:

@@ -91,7 +91,7 @@ EACH = {"each": slice(None)}
         ("positive", CURVES, {"curve": "a", "x": 1, "sign": -1}, {"a": -11}),
         ("lower_mean", SETS, {"x": "WF", "than": ["AC"]}, {"AC - WF": 3}),
         ("lower_mean", SETS, {"x": "WF", "than": ["AC"], "by_share": 0.5}, {"0.5 x AC - WF": 0.5}),
-        ("mean_below", SETS, {"limit": 3, "without": "AC"}, {"WF": 2}),
+        ("mean_below", SETS, {"limit": 3, "without": ["AC"]}, {"WF": 2}),
     ],
 )
 def test_parts_of_primitives(
