@@ -44,8 +44,8 @@ which needs no correction (an intersection-union test). It does not hold if one 
 other side after Holm's correction for the number of parts. *Undecided*: an interval contains the limit,
 or lies beyond it only without that correction. *Equal*: what is compared, in the claim or a part of it, is
 the same in every run, so further runs would not decide. *Premise not met*: what the claim is about did not
-happen. *Not judged*: a part has a single run of what differs between runs, or none, and no other part
-fails; the premise was not recorded; these runs cannot decide the claim; or the results were made by
+happen. *Not judged*: a part has a single run, where runs differ, or none, and no other part fails; the
+premise was not recorded; these runs cannot decide the claim; or the results were made by
 uncommitted code or with unknown threads or processor. A size that was measured on the paper's data is
 judged only at full scale, where three quarters of it suffice (of a share, all but ten points); else its
 direction.
