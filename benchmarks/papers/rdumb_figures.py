@@ -56,7 +56,7 @@ without_bn.says("eata-below").above("Source", "EATA", "CCC-Medium")
 without_bn.says("rdumb-best").above("RDumb", ["Source", "EATA"], ["CIN-C", "CCC-Medium"])
 
 
-AT_CHANCE = 0.01  # of which a part is the noise of a few images
+AT_CHANCE = 1.0  # percent, of which a part is the noise of a few images
 
 
 @experiment("rdumb/Fig2.5a")
@@ -70,9 +70,7 @@ def peaks(runs: Runs) -> pd.DataFrame:
         # The highest accuracy is that of the mean over the runs, in windows of a twentieth of the steps.
         mean = np.mean(list(curves.values()), axis=0)
         if mean.max() < AT_CHANCE:
-            notes.append(
-                f"{same[0].stream}: left out, as ETA has at most {100 * mean.max():.1f} %."
-            )
+            notes.append(f"{same[0].stream}: left out, as ETA has at most {mean.max():.1f} %.")
             continue
         parts = np.array_split(np.arange(1, len(same[0].rows) + 1), WINDOWS)
         ends = [int(part[-1]) for part in parts]
