@@ -7,7 +7,7 @@ part.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise, product
+from itertools import combinations, pairwise, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,7 +62,8 @@ def above(
                 found = t.difference((place, one), (beside, other), xs, share)
             else:
                 name, theirs = written(than_x), t.values(beside, other, than_x)
-                found = t.gap(t.by_run(place, one, xs), theirs)
+                part = {run: share * value for run, value in theirs.items()}
+                found = t.gap(t.by_run(place, one, xs), part)
             other = "0" if share == 0 else other if share == 1 else f"{share:g} x {other}"
             yield Part(words(place, f"{one} - {other}", name), found, by, of=of)
 
@@ -128,15 +129,23 @@ def near(
     *,
     within: float,
 ) -> Iterator[Part]:
-    """Curves differ by less than a margin from another one at each x, or from their own at `to`."""
+    """Curves differ by less than a margin from another one at each x, or from their own at `to`.
+
+    Without either, they do so between any two x.
+    """
     for place, one in curves(t, panel, curve):
-        for at in t.chosen(x, place, one):
-            for end in [at] if to is None else t.chosen(to, place, one):
-                if end == at and than is None:
-                    continue
-                found = t.gap(t.values(place, one, at), t.values(place, than or one, end))
-                name = words(place, one, f"{written(at)} - {than or written(end)}")
-                yield Part(name, found, -within, within)
+        own = t.chosen(x, place, one)
+        pairs: Iterable[tuple[X, X]] = ((at, at) for at in own)
+        if to is not None:
+            pairs = product(own, t.chosen(to, place, one))
+        elif than is None:
+            pairs = combinations(own, 2)
+        for at, end in pairs:
+            if end == at and than is None:
+                continue
+            found = t.gap(t.values(place, one, at), t.values(place, than or one, end))
+            name = words(place, one, f"{written(at)} - {than or written(end)}")
+            yield Part(name, found, -within, within)
 
 
 def bounded(
@@ -163,7 +172,7 @@ def positive(
     for place, one in curves(t, panel, curve):
         values = t.by_run(place, one, t.chosen(x, place, one))
         found = above_zero({run: sign * value for run, value in values.items()})
-        yield Part(words(place, one, x if isinstance(x, str) else ""), found, 0)
+        yield Part(words(place, one), found, 0)
 
 
 def lower_mean(t: Table, x: X, than: Iterable[str], by_share: float = 0) -> Iterator[Part]:
