@@ -15,6 +15,7 @@ PREMISE, UNJUDGED = "premise not met", "not judged"
 STATES = (HOLDS, FAILS, UNDECIDED, EQUAL, PREMISE, UNJUDGED)
 ONE_RUN, NO_RUNS, UNRECORDED = "one run, not judged", "runs are missing", "not recorded"
 DIRECTION = "the direction only, as the size is that of the paper's data"
+ROUNDING = 1e-9  # points: what two sums of the same numbers can differ by
 SHOWN = 4  # maximum number of failed parts of a conjunction that are listed
 GROUPS = {
     "paper": "The papers' claims",
@@ -144,10 +145,12 @@ def corrected(parts: list[Part]) -> list[str]:
 
 def state(part: Part) -> str:
     """The verdict on one part."""
-    mean, low, high, _ = part.found or (0.0, None, None, 0)
+    _, low, high, _ = part.found or (0.0, None, None, 0)
     if low is None or high is None:
         return UNJUDGED
-    if low == high and mean in (part.least, part.most):
+    if any(
+        max(abs(low - limit), abs(high - limit)) < ROUNDING for limit in (part.least, part.most)
+    ):
         return EQUAL
     if high < part.least or low > part.most:
         return FAILS
