@@ -1,4 +1,4 @@
-"""Numbers that stay on an accelerator until those of several steps are read together."""
+"""Numbers between host and accelerator: those of several steps are read together, and none waits."""
 
 import time
 from functools import reduce
@@ -15,6 +15,13 @@ def on_host(*tensors: Tensor) -> list[Tensor]:
     kind = reduce(torch.promote_types, (t.dtype for t in tensors), torch.float32)
     whole = torch.stack([t.detach().to(kind) for t in tensors]).cpu()
     return [part.to(tensor.dtype) for part, tensor in zip(whole, tensors, strict=True)]
+
+
+def on_device(values: Tensor, device: torch.device) -> Tensor:
+    """Copy values of the host to a device without waiting for what the device still computes."""
+    if device.type == "cuda":
+        values = values.pin_memory()
+    return values.to(device, non_blocking=True)
 
 
 class Later:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from .. import in_range
 from ..callbacks.features import classifier, features
+from ..callbacks.later import on_device
 from .functional import full_precision, softmax_entropy
 from .parts.vit import Tokens
 from .source import Source
@@ -167,7 +168,7 @@ def evolved(distribution: dict[str, Any], points: Tensor, losses: Tensor) -> dic
     old, generation = distribution, distribution["generation"] + 1
     size, parents = points.shape[1], max(len(points) // 2, 1)
     raw = [math.log((len(points) + 1) / 2 / rank) for rank in range(1, parents + 1)]
-    weights = points.new_tensor(raw) / sum(raw)
+    weights = on_device(torch.tensor(raw, dtype=points.dtype) / sum(raw), points.device)
     mass = sum(raw) ** 2 / sum(value**2 for value in raw)  # the effective number of parents
     step_rate = (mass + 2) / (size + mass + 5)
     damping = 1 + 2 * max(0.0, ((mass - 1) / (size + 1)) ** 0.5 - 1) + step_rate

@@ -74,6 +74,14 @@ def dispatched(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         by_mask = any(isinstance(mask, Tensor) and mask.dtype == torch.bool for mask in masks)
         if name in WAITING or by_mask or (name in COPYING and not result_there):
             count_wait(name)
+    # Values of the host are copied before they can change, unless the copy is asked not to wait.
+    if (
+        result_there
+        and elsewhere
+        and name in (*INDEXING, *COPYING)
+        and not kwargs.get("non_blocking")
+    ):
+        count_wait(name)
     known = {id(tensor.here): tensor for tensor in there}
     args = mapped(lambda x: x.here if isinstance(x, There) else x, args)
     kwargs = {key: x.here if isinstance(x, There) else x for key, x in kwargs.items()}

@@ -8,6 +8,7 @@ from torch import Generator, Tensor
 from torch.nn.functional import affine_grid, grid_sample
 from torchvision.transforms.v2 import functional as tv
 
+from ...callbacks.later import on_device
 from .views import host_draws
 
 CHAINS = DEPTH = 3
@@ -54,7 +55,7 @@ def crops(images: Tensor, generator: Generator) -> Tensor:
 
 def as_factors(values: Tensor, images: Tensor) -> Tensor:
     """Values [...,B] in a shape that multiplies images [B,3,H,W]."""
-    return values.to(images)[..., None, None, None]
+    return on_device(values.to(images.dtype), images.device)[..., None, None, None]
 
 
 def cropped(images: Tensor, draws: Tensor) -> Tensor:
@@ -70,7 +71,7 @@ def cropped(images: Tensor, draws: Tensor) -> Tensor:
 
 def warped(images: Tensor, matrices: Tensor, padding: str) -> Tensor:
     """Images transformed by affine matrices [B,6], in units of half an image."""
-    matrices = matrices.view(-1, 2, 3).to(images)
+    matrices = on_device(matrices.view(-1, 2, 3).to(images.dtype), images.device)
     grid = affine_grid(matrices, list(images.shape), align_corners=False)
     return grid_sample(images, grid, padding_mode=padding, align_corners=False)
 
@@ -92,11 +93,11 @@ def operated(images: Tensor, operation: Tensor, level: Tensor, sign: Tensor) -> 
     for number, function in enumerate(COLOUR):
         rows = (operation == number).nonzero().squeeze(1)
         if len(rows):
-            here = rows.to(images.device)
+            here = on_device(rows, images.device)
             result[here] = function(images[here], as_factors(level[rows], images))
     rows = (operation >= ROTATE).nonzero().squeeze(1)
     if len(rows):
-        here = rows.to(images.device)
+        here = on_device(rows, images.device)
         matrices = geometry(operation[rows], level[rows], sign[rows], images.shape[2:])
         result[here] = warped(images[here], matrices, "zeros")
     return result

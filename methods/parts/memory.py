@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...callbacks.later import on_host
+from ...callbacks.later import on_device, on_host
 from ..base import TTAMethod
 
 Item = dict[str, Any]  # label: int, value: float, age: int (arrivals since its own), slot: int
@@ -57,15 +57,18 @@ class Memory:
         if arrivals:
             if content["images"] is None:
                 content["images"] = images.new_zeros(self.capacity, *images.shape[1:])
-            content["images"][list(arrivals)] = images[list(arrivals.values())]
+            places = torch.tensor([list(arrivals), list(arrivals.values())])
+            slots, positions = on_device(places, images.device)
+            content["images"][slots] = images[positions]
 
     def read(self, content: dict[str, Any]) -> tuple[Tensor, Tensor]:
         """The images [M,3,H,W] and their ages [M] / capacity, ordered by label and then by arrival."""
         items = sorted(content["items"], key=lambda item: item["label"])
-        images = content["images"][[item["slot"] for item in items]]
+        device = content["images"].device
+        slots = on_device(torch.tensor([item["slot"] for item in items]), device)
         # float32 in float64 runs, too: Adam would magnify the difference to the official code.
         ages = torch.tensor([item["age"] / self.capacity for item in items], dtype=torch.float32)
-        return images, ages.to(images.device)
+        return content["images"][slots], on_device(ages, device)
 
 
 def largest(count: Counter[int]) -> list[int]:

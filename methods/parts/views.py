@@ -9,6 +9,7 @@ from torch import Generator, Tensor
 from torch.nn.functional import affine_grid, grid_sample
 from torchvision.transforms.v2 import functional as tv
 
+from ...callbacks.later import on_device
 from ..functional import seeded
 
 BLUR_RADIUS = 2
@@ -93,12 +94,14 @@ def move(images: Tensor, degrees: float, shift: list[int], scale: float, margin:
     tall, wide = 1 + 2 * margin / height, 1 + 2 * margin / width
     x, y = -2 * shift[0] / width, -2 * shift[1] / height
     skew = height / width
-    matrix = images.new_tensor(
+    matrix = torch.tensor(
         [
             [cos * wide, sin * skew * tall, cos * x + sin * skew * y],
             [-sin / skew * wide, cos * tall, -sin / skew * x + cos * y],
-        ]
+        ],
+        dtype=images.dtype,
     )
+    matrix = on_device(matrix, images.device)
     size = [len(images), images.shape[1], height + 2 * margin, width + 2 * margin]
     grid = affine_grid(matrix.expand(len(images), 2, 3), size, align_corners=False)
     return grid_sample(images, grid, padding_mode="border", align_corners=False)
