@@ -115,11 +115,14 @@ def main(argv: list[str]) -> int:
         "loader": stream_speed.loader_speeds,
     }[args.subject]
     rows = {}
-    for name, row in measure(args):
-        rows[name] = row
-        print(name, end=" ", file=sys.stderr, flush=True)
-    table = pd.DataFrame.from_dict(rows, orient="index")
-    print(f"\n{setting}\n{table.to_string(float_format='{:.4g}'.format, na_rep='-')}")
-    if args.json is not None:
-        write_json(args.json, {"setting": setting, subject.rows: rows})
+    try:
+        for name, row in measure(args):
+            rows[name] = row
+            print(name, end=" ", file=sys.stderr, flush=True)
+    finally:  # also what was measured before Ctrl-C
+        if rows:
+            table = pd.DataFrame.from_dict(rows, orient="index")
+            print(f"\n{setting}\n{table.to_string(float_format='{:.4g}'.format, na_rep='-')}")
+            if args.json is not None:
+                write_json(args.json, {"setting": setting, subject.rows: rows})
     return 0
