@@ -48,7 +48,7 @@ def test_every_method_has_a_row_of_steps() -> None:
 def test_estimators(tmp_path: Path) -> None:
     found = measured(tmp_path, "estimators")
     assert found["forward pass"]["forwards"] == 1
-    assert 1 < found["AETTA"]["forwards"] < 11
+    assert found["AETTA"]["forwards"] > 1
 
 
 def test_streams(tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ def test_the_accuracies_are_corrected_along_the_walks_of_a_difficulty(
     tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
     out = tmp_path / "walks.npz"
-    words = [*CALIBRATE.split(), "--out", str(out), "--images", "16", "--walks"]
+    words = [*CALIBRATE.split(), "--out", str(out), "--images", "24", "--walks"]
     assert main([*words, "30"]) == 0
     found = Calibration.load(out)
     walks = found.provenance["walks"]["pairs"]

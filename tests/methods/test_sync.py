@@ -185,9 +185,10 @@ def test_every_method_on_two_ranks(name: str, net: str, ranks: Path) -> None:
 def test_two_ranks_do_what_one_device_does(name: str, ranks: Path) -> None:
     first, second = (torch.load(ranks / f"cases{rank}.pt")[name] for rank in (0, 1))
     single = outcome(CASES[name])
-    for part in ("weights", "rows", "metrics"):
+    # The Trainer's metrics are float32: a unit in the last place.
+    for part, limit in {"weights": 1e-8, "rows": 1e-8, "metrics": 2e-7}.items():
         assert apart(first[part], second[part]) == 0
-        assert apart(single[part], first[part]) < 1e-8, part
+        assert apart(single[part], first[part]) < limit, part
     seen = [index for (columns, *_) in first["rows"] for index in columns[0]]
     assert seen == list(range(getattr(CASES[name].data(), "images", len(seen))))
     if name == "estimators":
