@@ -19,9 +19,10 @@ def on_host(*tensors: Tensor) -> list[Tensor]:
 
 def on_device(values: Tensor, device: torch.device) -> Tensor:
     """Copy values of the host to a device without waiting for what the device still computes."""
-    if device.type == "cuda":
-        values = values.pin_memory()
-    return values.to(device, non_blocking=True)
+    # MPS would read them when they may be gone (pytorch/pytorch#189690).
+    if device.type in ("cpu", "mps"):
+        return values.to(device)
+    return values.pin_memory().to(device, non_blocking=True)
 
 
 class Later:

@@ -58,6 +58,8 @@ class Dispatch(TorchDispatchMode):
 def dispatched(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """The operation's result, on the accelerator if its tensors are, or if it is asked for there."""
     name, kwargs = func._schema.name.removeprefix("aten::"), dict(kwargs)
+    if name == "is_pinned":
+        return True  # so that nothing is: PyTorch would ask the device for the memory
     tensors = [x for x in leaves((args, *kwargs.values())) if isinstance(x, Tensor)]
     there = [tensor for tensor in tensors if isinstance(tensor, There)]
     if name.startswith("c10d::") and len(there) < len(tensors):
@@ -74,7 +76,7 @@ def dispatched(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         by_mask = any(isinstance(mask, Tensor) and mask.dtype == torch.bool for mask in masks)
         if name in WAITING or by_mask or (name in COPYING and not result_there):
             count_wait(name)
-    # Values of the host are copied before they can change, unless the copy is asked not to wait.
+    # The host waits until its values are copied, unless it asks for a copy that does not wait.
     if (
         result_there
         and elsewhere
