@@ -18,7 +18,7 @@ def on_host(*tensors: Tensor) -> list[Tensor]:
 
 
 def on_device(values: Tensor, device: torch.device) -> Tensor:
-    """Copy values of the host to a device without waiting for what the device still computes."""
+    """Copy values [...] of the host to a device without waiting for what the device still computes."""
     # MPS would read them when they may be gone (pytorch/pytorch#189690).
     if device.type in ("cpu", "mps"):
         return values.to(device)
