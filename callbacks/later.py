@@ -1,4 +1,4 @@
-"""Numbers between host and accelerator: those of several steps are read together, and none waits."""
+"""Copies from host to accelerator and back, and numbers that stay there until several steps are read."""
 
 import time
 from functools import reduce

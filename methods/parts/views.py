@@ -101,9 +101,9 @@ def move(images: Tensor, degrees: float, shift: list[int], scale: float, margin:
         ],
         dtype=images.dtype,
     )
-    matrix = on_device(matrix, images.device)
     size = [len(images), images.shape[1], height + 2 * margin, width + 2 * margin]
-    grid = affine_grid(matrix.expand(len(images), 2, 3), size, align_corners=False)
+    matrices = on_device(matrix, images.device).expand(len(images), 2, 3)
+    grid = affine_grid(matrices, size, align_corners=False)
     return grid_sample(images, grid, padding_mode="border", align_corners=False)
 
 

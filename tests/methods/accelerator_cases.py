@@ -1,5 +1,7 @@
 """Every method on a pretended accelerator: no device meets another, and the host rarely waits."""
 
+from collections.abc import Iterator
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -74,19 +76,24 @@ SIZES = {
 }  # images in a batch, for methods that make views of each
 
 
+def steps(name: str, dtype: torch.dtype, device: torch.device) -> Iterator[Any]:
+    """Each step of a method on a device, to be called, and its logits on the CPU."""
+    net, batches = tiny_net().to(dtype), image_batches(3, size=SIZES.get(name, 6))
+    here, there = TABLE[name].make(net), TABLE[name].make(net).to(device)
+    here.fit([batches[0].to(dtype)])
+    there.fit([batches[0].to(device, dtype)])
+    for images in batches:
+        yield partial(there.adapt, images.to(device, dtype)), here.adapt(images.to(dtype))
+
+
 @pytest.mark.parametrize(
     ("name", "dtype"), [("Tent", torch.float64), *zip(METHODS, cycle(DTYPES))], ids=str
 )
 def test_waits_and_results_of_a_step(name: str, dtype: torch.dtype, accelerator: Any) -> None:
-    net, batches = tiny_net().to(dtype), image_batches(3, size=SIZES.get(name, 6))
-    here, there = TABLE[name].make(net), TABLE[name].make(net).to(accelerator)
-    here.fit([batches[0].to(dtype)])
-    there.fit([batches[0].to(accelerator, dtype)])
     counts = []
-    for images in batches:
-        expected, images = here.adapt(images.to(dtype)), images.to(accelerator, dtype)
+    for step, expected in steps(name, dtype, accelerator):
         waits.clear()
-        logits = there.adapt(images)
+        logits = step()
         counts.append(waits.total())
         assert logits.device == accelerator
         assert torch.equal(logits.cpu(), expected) or name.startswith(WITH_VIEWS)

@@ -4,13 +4,11 @@ import warnings
 
 import pytest
 import torch
-from accelerator_cases import LIMITS, METHODS, SIZES, WITH_VIEWS
-from conftest import tiny_net
-from table import TABLE, quiet
+from accelerator_cases import LIMITS, METHODS, WITH_VIEWS, steps
+from table import quiet
 
 from holdfast.datamodules import Glyphs
 from holdfast.datamodules.corruptions import CORRUPTIONS, EXTRA, corrupt
-from holdfast.methods.testing import image_batches
 
 if not torch.cuda.is_available():
     pytest.skip("needs an NVIDIA GPU", allow_module_level=True)
@@ -24,17 +22,12 @@ DRAWING = (*WITH_VIEWS, "DeYO")
 
 @pytest.mark.parametrize("name", METHODS)
 def test_waits_and_results_of_a_step(name: str) -> None:
-    net, batches = tiny_net().double(), image_batches(3, size=SIZES.get(name, 6))
-    here, there = TABLE[name].make(net), TABLE[name].make(net).to("cuda")
-    here.fit([batches[0].double()])
-    there.fit([batches[0].to("cuda", torch.float64)])
     counts = []
-    for images in batches:
-        expected, images = here.adapt(images.double()), images.to("cuda", torch.float64)
+    for step, expected in steps(name, torch.float64, torch.device("cuda")):
         with warnings.catch_warnings(record=True) as found:
             warnings.simplefilter("always")
             torch.cuda.set_sync_debug_mode("warn")
-            logits = there.adapt(images)
+            logits = step()
             torch.cuda.set_sync_debug_mode("default")
         counts.append(sum("synchroniz" in str(each.message) for each in found))
         assert logits.device.type == "cuda"
