@@ -5,20 +5,20 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ... import HoldfastError
-from ...files import read_json, whole_file
+from ...files import jsonable, read_json, whole_file
 from ...run_folder import CELL, PROVENANCE
 from ..results.run_protocol import sentence
 from ..results.run_state import state
 from ..results.runs import Run, collect, set_beside
 from ..suites import suite
 from ..suites.cell import Cell
-from .experiment import EXPERIMENTS, FULL, PHOTOS, UNKNOWN, Experiment, why_unreliable
+from .experiment import EXPERIMENTS, FULL, UNKNOWN, Experiment, why_unreliable
 from .page import changes, overview, page, section
 from .table import Table
 
@@ -59,10 +59,10 @@ def execute(own: Experiment, args: argparse.Namespace) -> int:
     return failed
 
 
-def cells_of(own: Experiment, args: argparse.Namespace) -> list[Cell]:
-    """The cells of an experiment with the folders and the seeds of the command."""
+def cells_of(own: Experiment, args: argparse.Namespace, filled: bool = True) -> list[Cell]:
+    """The cells of an experiment with the seeds and, if `filled`, the folders of the command."""
     replaced = {k: v for k in ("out", "seeds") if (v := getattr(args, k)) is not None}
-    return own.cells(args.scale, suite.folders(args), **replaced)
+    return own.cells(args.scale, suite.folders(args) if filled else {}, **replaced)
 
 
 def ensemble_jobs(own: Experiment, args: argparse.Namespace) -> list[Any]:
@@ -122,8 +122,56 @@ def cell_of(run: Run) -> Cell | None:
 def unfinished(cell: Cell) -> str:
     """The names of a run, and the error if it has failed."""
     found = state(cell.folder)
-    why = f": {found.note}" if found.name == "failed" else ""
-    return f"{cell.names['stream']}, seed {cell.names['seed']}, {cell.label}{why}"
+    return name_of(cell) + (f": {found.note}" if found.name == "failed" else "")
+
+
+def name_of(cell: Cell) -> str:
+    """The names of a run as a table has them: `Run.place` and `Run.label`."""
+    return f"{cell.names['stream']}, seed {cell.names['seed']}, {cell.label}"
+
+
+def configured(own: Experiment, args: argparse.Namespace) -> dict[str, str]:
+    """By the name of each run of an experiment, a key of its configuration, without the user's folders."""
+    from ...callbacks.provenance import digest  # deferred: imports torch
+
+    cells = cells_of(own, args, filled=False) if own.takes == "runs" and not args.runs else ()
+    return {name_of(cell): digest(jsonable(cell.config)) for cell in cells}
+
+
+def with_kept(
+    results: dict[str, Any], kept: Mapping[str, Any], every: Mapping[str, str]
+) -> dict[str, Any]:
+    """Results, and the rows of kept ones of those runs that are missing here.
+
+    Only of runs with the same configuration and images, in tables whose curves are the runs' labels: other
+    rows belong to several runs.
+
+    every: the key of each run's configuration (`configured`).
+    """
+    facts = kept.get("provenance", {})
+    lacking = every.keys() - results["runs"].keys()
+    same = {name for name in lacking if kept.get("runs", {}).get(name) == every[name]}
+    if not same or facts.get("images") != results["provenance"].get("images"):
+        return results
+    rows = [row for row in kept["table"]["rows"] if f"{row[3]}, {row[1]}" in same]
+    taken = {f"{row[3]}, {row[1]}" for row in rows}
+    table = kept["table"] | results["table"]
+    return results | {
+        "provenance": of_both(facts, results["provenance"]),
+        "missing": [own for own in results["missing"] if own.partition(": ")[0] not in taken],
+        "runs": results["runs"] | {name: every[name] for name in sorted(taken)},
+        "table": table | {"rows": [*results["table"]["rows"], *rows]},
+    }
+
+
+def of_both(kept: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, Any]:
+    """The provenance of results of which a part was kept before."""
+    both = dict(ours)
+    for key, between in (("commit", ", "), ("threads", "; "), ("processor", "; ")):
+        both[key] = between.join(sorted({*kept[key].split(between), *ours[key].split(between)}))
+    if "none" not in (kept["weights"], ours["weights"]):
+        both["weights"] = sorted({*kept["weights"], *ours["weights"]})
+    return both
 
 
 def tabulate(own: Experiment, args: argparse.Namespace) -> tuple[dict[str, Any], list[Cell]]:
@@ -154,6 +202,11 @@ def tabulate(own: Experiment, args: argparse.Namespace) -> tuple[dict[str, Any],
         "missing": [*there.missing],
         "table": table.as_json(),
     }
+    if every := configured(own, args):
+        made = {name_of(cell) for cell in there.cells if cell.finished}
+        results["runs"] = {name: key for name, key in every.items() if name in made}
+        if args.keep:
+            results = with_kept(results, own.kept.get(args.scale, {}), every)
     return results, [*there.cells]
 
 
@@ -226,13 +279,18 @@ def joined(found: re.Match[str]) -> str:
 def keep(own: Experiment, results: dict[str, Any], picture: Path) -> None:
     """Write the numbers into the package, and figure, page and overview into docs/papers.
 
-    Of photographs also where runs are missing, which take days: the claims about them are not judged.
+    Also where runs are missing, which may take days: the claims about them are not judged.
+
+    Raises:
+        HoldfastError: of full scale, and where runs are missing that are in the results kept so far.
     """
     scale = results["scale"]
-    if scale == FULL or (results["missing"] and scale != PHOTOS):
+    if scale == FULL:
+        raise HoldfastError(f"{own.name}: --keep is for results of embedded scale and of photos.")
+    if results["missing"] and own.kept.get(scale, {}).get("missing") == []:
         raise HoldfastError(
-            f"{own.name}: --keep needs complete results at embedded scale, or results of photos. Rerun the "
-            "same command without --keep to write the available results next to the runs."
+            f"{own.name}: --keep would replace complete results by some that lack runs. Rerun the same "
+            "command without --keep to write these next to the runs."
         )
     if reason := why_unreliable(results["provenance"]):
         raise HoldfastError(

@@ -14,12 +14,14 @@ import yaml
 from conftest import DATA, model
 from made_up import put
 
+from holdfast import HoldfastError
 from holdfast.agents.citeme_tables import RUNS
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.papers import EXPERIMENTS, Experiment, reproduce
 from holdfast.benchmarks.papers.accuracy_tables import accuracy, rates
 from holdfast.benchmarks.papers.experiment import HERE, data, notes
 from holdfast.benchmarks.papers.page import PAPERS, changes, overview, page, section
+from holdfast.benchmarks.papers.paper import parser
 from holdfast.benchmarks.papers.table import Table, tidy, written
 from holdfast.benchmarks.presets import preset
 from holdfast.benchmarks.suites import grid
@@ -108,6 +110,32 @@ def test_every_suite_published_table_and_note_is_there() -> None:
                 assert all(configs.setdefault(c.folder, c.config) == c.config for c in known)
     for paper in papers:
         assert {name.removesuffix(" photos") for name in notes(paper)} <= files[paper].keys()
+
+
+def test_results_are_kept_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs that another machine has made stay, unless their configuration has changed since."""
+    own = EXPERIMENTS["rdumb/long"]
+    for n, cell in enumerate(own.cells("embedded")):
+        for part in ("all", "even" if n % 2 == 0 else "odd"):
+            folder = tmp_path / part / Path(*cell.folder.parts[-2:])
+            put(folder, cell.names, cell.config, [0.01 * n] * 40)
+
+    def with_kept(part: str, kept: dict[str, Any]) -> dict[str, Any]:
+        monkeypatch.setitem(vars(own), "kept", {"embedded": kept})
+        options = [own.name, "--runs", "--keep", "--out", str(tmp_path / part)]
+        return reproduce.tabulate(own, parser().parse_args(options))[0]
+
+    even, every = with_kept("even", {}), with_kept("all", {})
+    assert (len(even["runs"]), len(even["missing"]), len(every["runs"])) == (12, 12, 24)
+    both = with_kept("odd", even)
+    assert (both["missing"], both["runs"]) == ([], every["runs"])
+    assert sorted(both["table"].pop("rows")) == sorted(every["table"].pop("rows"))
+    assert both["table"] == every["table"]
+    changed = even | {"runs": dict.fromkeys(even["runs"], "of other settings")}
+    assert len(with_kept("odd", changed)["missing"]) == 12
+    monkeypatch.setitem(vars(own), "kept", {"embedded": every})
+    with pytest.raises(HoldfastError, match="would replace complete results"):
+        reproduce.keep(own, even, tmp_path / "long.png")
 
 
 @cache
