@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from conftest import GOLDEN
+from common import GOLDEN
 from golden_traces import Trace
 from torch import Tensor, nn
 from torch.optim import SGD, Adam

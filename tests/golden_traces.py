@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from conftest import GOLDEN, golden_network
+from common import GOLDEN, golden_network
 from timm.models import VisionTransformer
 from torch import Tensor, nn
 

@@ -14,7 +14,7 @@ from multiprocessing import Pool
 
 import numpy as np
 import torch
-from conftest import last_bits
+from common import last_bits
 from golden_methods import TRACES
 from golden_traces import COUNTS, QUANTITIES, SENSITIVITY, Run, deviation, official, run
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from conftest import DATA, model
+from common import DATA, model
 
 
 def small_stream(**init_args: Any) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
-from conftest import LONGEST, PARTS, ROOT, own_modules
+from common import PARTS, ROOT, own_modules
+from conftest import LONGEST
 
 # What each part may import besides itself and core/ (holdfast.files, ...).
 ARROWS: dict[str, set[str]] = {

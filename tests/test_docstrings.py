@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from conftest import ROOT
+from common import ROOT
 
 PARTS = ("core", "methods", "datamodules", "callbacks")
 SHAPE = re.compile(

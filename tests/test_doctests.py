@@ -8,7 +8,7 @@ import re
 from importlib import import_module
 
 import pytest
-from conftest import own_modules
+from common import own_modules
 
 PROMPT = re.compile(r"^ *>>> ", re.MULTILINE)
 EXAMPLES = sorted(name for name, path in own_modules().items() if PROMPT.search(path.read_text()))

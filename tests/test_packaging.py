@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from conftest import PARTS, ROOT, linked_package
+from common import PARTS, ROOT, linked_package
 
 
 def run(*command: object, **kwargs: object) -> subprocess.CompletedProcess:

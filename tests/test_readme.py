@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from conftest import ROOT
+from common import ROOT
 from PIL import Image
 from torch import nn
 

@@ -2,7 +2,7 @@
 
 import re
 
-from conftest import ROOT
+from common import ROOT
 
 
 def test_the_page_names_tests_that_exist() -> None:

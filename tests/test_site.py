@@ -12,7 +12,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from conftest import PARTS, ROOT, linked_package
+from common import PARTS, ROOT, linked_package
 from made_up import made_up
 
 from holdfast.benchmarks.suites import grid

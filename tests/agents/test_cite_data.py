@@ -5,7 +5,7 @@ import re
 
 import pytest
 from cite_samples import row, write
-from conftest import ROOT
+from common import ROOT
 
 from holdfast import HoldfastError
 from holdfast.agents.cite import main

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from conftest import GOLDEN
+from common import GOLDEN
 
 from holdfast.agents.matching import (
     identifiers,

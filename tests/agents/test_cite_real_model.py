@@ -4,7 +4,7 @@ import json
 from collections import Counter, defaultdict
 
 import pytest
-from conftest import GOLDEN
+from common import GOLDEN
 from servers import Reply, completion, serve
 
 from holdfast.agents.cite import main

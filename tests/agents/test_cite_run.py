@@ -11,7 +11,7 @@ from collections import Counter
 
 import pytest
 from cite_samples import title, write_dataset
-from conftest import interruptible
+from common import interruptible
 from servers import Reply, chat, fields, model_at, scholar, semantic_scholar
 
 from holdfast import HoldfastError

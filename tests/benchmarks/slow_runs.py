@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from conftest import BATCH
+from common import BATCH
 from processes import Command, started
 from small_suites import small_stream
 

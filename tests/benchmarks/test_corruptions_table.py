@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import plain_trainer
+from common import plain_trainer
 from PIL import Image
 
 from holdfast.benchmarks.cli import main

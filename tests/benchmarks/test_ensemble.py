@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import ROOT
+from common import ROOT
 from torch import nn
 
 from holdfast import HoldfastError

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import model
+from common import model
 from made_up import put
 from small_suites import corrupted_digits, write_suite
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import without_times
+from common import without_times
 from processes import started
 
 from holdfast.benchmarks.cli import main

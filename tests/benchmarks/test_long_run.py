@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from conftest import plain_trainer
+from common import plain_trainer
 from lightning.pytorch import Callback
 from processes import started
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from conftest import DATA, model
+from common import DATA, model
 from small_suites import small_stream, write_suite
 
 from holdfast.benchmarks.cli import main

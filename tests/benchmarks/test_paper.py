@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from conftest import DATA, model
+from common import DATA, model
 from made_up import put
 
 from holdfast import HoldfastError

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT
+from common import ROOT
 from scipy.stats import ttest_1samp
 
 from holdfast import HoldfastError

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import plain_trainer, tiny_net
+from common import plain_trainer, tiny_net
 from made_up import made_up
 
 from holdfast import HoldfastError

@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from conftest import model
+from common import model
 from processes import process_of, saved, started, until
 from slow_runs import STEPS, config, rows, write
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import plain_trainer
+from common import plain_trainer
 from made_up import made_up
 from matplotlib.image import imread
 from scipy import stats

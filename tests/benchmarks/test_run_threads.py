@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 import yaml
-from conftest import BATCH, model, without_times
+from common import BATCH, model, without_times
 from small_suites import small_stream, write_suite
 
 from holdfast.benchmarks.cli import main

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import model, without_times
+from common import model, without_times
 from processes import Command, saved, started, until
 from slow_runs import STEPS, config, group, rows, write
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import BATCH, STEPS, model
+from common import BATCH, STEPS, model
 from made_up import made_up
 from processes import process_of, saved, started, until
 from small_suites import small_stream, write_suite

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import model
+from common import model
 from small_suites import small_stream, write_suite
 
 from holdfast.benchmarks.cli import main

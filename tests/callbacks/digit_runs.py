@@ -4,7 +4,7 @@ import inspect
 from typing import Any
 
 import torch
-from conftest import plain_trainer
+from common import plain_trainer
 from lightning.pytorch import Callback
 from torch import Tensor
 from torch.optim import SGD

@@ -4,7 +4,7 @@ alarms."""
 from typing import Any
 
 import torch
-from conftest import TensorStream
+from common import TensorStream
 from lightning.pytorch import Callback
 
 from holdfast.callbacks import Reset

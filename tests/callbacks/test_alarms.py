@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import TensorStream, plain_trainer, tiny_net
+from common import TensorStream, plain_trainer, tiny_net
 from lightning.pytorch import Callback
 from scripted import STEPS, Script, Scripted, Watch, stream
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import TensorStream, plain_trainer, tiny_net
+from common import TensorStream, plain_trainer, tiny_net
 
 from holdfast import HoldfastError
 from holdfast.callbacks import DatasetEstimates, RunRecord, SrcValid

@@ -6,7 +6,7 @@ import pytest
 import timm
 import torch
 import torchvision
-from conftest import tiny_net
+from common import tiny_net
 from torch import Tensor, nn
 
 from holdfast import HoldfastError

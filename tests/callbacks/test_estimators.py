@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import GOLDEN, TensorStream, golden_network, plain_trainer, tiny_net
+from common import GOLDEN, TensorStream, golden_network, plain_trainer, tiny_net
 from digit_runs import BATCH, STEPS, fast, flat, run, stream
 from torch import Tensor, nn
 

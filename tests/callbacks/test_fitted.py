@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import plain_trainer
+from common import plain_trainer
 from torch import Tensor
 
 from holdfast import HoldfastError

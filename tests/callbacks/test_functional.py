@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import GOLDEN
+from common import GOLDEN
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import norm
 

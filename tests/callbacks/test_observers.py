@@ -9,7 +9,7 @@ import pytest
 import timm
 import torch
 import torchvision
-from conftest import plain_trainer, tiny_net
+from common import plain_trainer, tiny_net
 from lightning.pytorch import Callback, LightningDataModule
 from torch import Tensor, nn
 

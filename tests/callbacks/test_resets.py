@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import GOLDEN, TensorStream, plain_trainer, tiny_net
+from common import GOLDEN, TensorStream, plain_trainer, tiny_net
 from lightning.pytorch import Callback, LightningModule
 from scripted import STEPS, Script, Scripted, Watch, stream
 from torch import nn

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import DATA, TensorStream, plain_trainer, tiny_net, without_times
+from common import DATA, TensorStream, plain_trainer, tiny_net, without_times
 from digit_runs import flat
 from lightning.pytorch import Callback
 from processes import FORK, until

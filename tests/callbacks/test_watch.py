@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import tiny_net
+from common import tiny_net
 from golden_traces import tensors
 from torch import Tensor, nn
 

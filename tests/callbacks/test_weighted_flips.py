@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import GOLDEN, TensorStream, plain_trainer, tiny_net
+from common import GOLDEN, TensorStream, plain_trainer, tiny_net
 
 from holdfast import HoldfastError
 from holdfast.callbacks import WeightedFlips

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import GOLDEN, plain_trainer
+from common import GOLDEN, plain_trainer
 
 from holdfast import HoldfastError
 from holdfast.benchmarks.streams.calibrate import AccuracyMeter

@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 import pytest
 import torch
-from conftest import GOLDEN
+from common import GOLDEN
 from PIL import Image
 from torch import Tensor
 

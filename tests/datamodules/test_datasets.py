@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import plain_trainer, tiny_net
+from common import plain_trainer, tiny_net
 from PIL import Image
 
 from holdfast import HoldfastError

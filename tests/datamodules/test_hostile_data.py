@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import tiny_net
+from common import tiny_net
 from PIL import Image
 from torch.optim import SGD
 from torch.utils.data import get_worker_info

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import joined, plain_trainer, same, tiny_net
+from common import joined, plain_trainer, same, tiny_net
 from lightning.pytorch import Callback
 from PIL import Image
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from conftest import plain_trainer
+from common import plain_trainer
 from torch.special import entr
 
 from holdfast import HoldfastError

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 import webdataset
-from conftest import joined, same
+from common import joined, same
 from PIL import Image
 from processes import started, until
 

@@ -5,7 +5,7 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 import torch
-from conftest import plain_trainer, tiny_net
+from common import plain_trainer, tiny_net
 from PIL import Image
 from torchvision import transforms
 

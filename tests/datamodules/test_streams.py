@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import joined, same
+from common import joined, same
 
 from holdfast.datamodules import CCC, Batch, Digits, Glyphs, ImageSource
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import joined, plain_trainer, same
+from common import joined, plain_trainer, same
 from PIL import Image
 
 from holdfast import HoldfastError, datamodules

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-from conftest import TensorStream, plain_trainer, tiny_net
+from common import TensorStream, plain_trainer, tiny_net
 from lightning.pytorch import Callback
 from lightning.pytorch.strategies import SingleDeviceStrategy
 from lightning_utilities.core.apply_func import apply_to_collection

@@ -11,7 +11,7 @@ import open_clip
 import pytest
 import timm
 import torch
-from conftest import tiny_net
+from common import tiny_net
 from safetensors.torch import save_file
 from torch import Tensor, nn
 from torchvision import models

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from conftest import TensorStream, plain_trainer, tiny_net
+from common import TensorStream, plain_trainer, tiny_net
 from lightning.pytorch import LightningDataModule
 from lightning.pytorch.loggers import CSVLogger
 from torch import Tensor, nn

@@ -1,7 +1,7 @@
 """Each method agrees with its official implementation; that a Trainer gives the same is its contract."""
 
 import pytest
-from conftest import last_bits
+from common import last_bits
 from golden_methods import COMPARED, MEASURED, ROUGH
 from golden_traces import Trace, check, check_measured, compared, run
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import GOLDEN
+from common import GOLDEN
 from open_clip.model import CLIP
 from torch import Tensor
 from torch.optim import Adam, AdamW

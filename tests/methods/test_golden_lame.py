@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from conftest import GOLDEN, golden_network
+from common import GOLDEN, golden_network
 from golden_traces import INPUTS
 
 from holdfast.callbacks.features import features

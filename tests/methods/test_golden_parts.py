@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import GOLDEN
+from common import GOLDEN
 
 from holdfast.methods.functional import damped_entropy, soft_cross_entropy
 from holdfast.methods.note import PBRS

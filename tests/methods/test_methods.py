@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import timm
 import torch
-from conftest import tiny_net
+from common import tiny_net
 from lightning.pytorch.cli import LightningArgumentParser
 from table import FIRST, NET_OF, PAIRS, TABLE, on_every_net, quiet, sgd
 from timm.layers import BatchNormAct2d

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import TensorStream, plain_trainer, tiny_net
+from common import TensorStream, plain_trainer, tiny_net
 from lightning.pytorch import Callback
 from table import ON_BN, TABLE, quiet
 from torch import Tensor

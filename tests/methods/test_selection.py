@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import TensorStream, plain_trainer, tiny_net
+from common import TensorStream, plain_trainer, tiny_net
 from torch.optim import SGD
 
 from holdfast.benchmarks.cli import main

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import tiny_net
+from common import tiny_net
 from table import TABLE, quiet
 
 from holdfast import HoldfastError

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from conftest import TensorStream, tiny_net, without_times
+from common import TensorStream, tiny_net, without_times
 from lightning.pytorch import Callback, LightningDataModule, Trainer, seed_everything
 from table import FIRST, TABLE, quiet
 from torch import Tensor, nn

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import timm
 import torch
-from conftest import TensorStream, plain_trainer, tiny_net
+from common import TensorStream, plain_trainer, tiny_net
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 from torchvision import models
