@@ -282,12 +282,16 @@ def keep(own: Experiment, results: dict[str, Any], picture: Path) -> None:
     Also where runs are missing, which may take days: the claims about them are not judged.
 
     Raises:
-        HoldfastError: of full scale, and where runs are missing that are in the results kept so far.
+        HoldfastError: of full scale, and where results that decide claims have runs that are missing here.
     """
     scale = results["scale"]
     if scale == FULL:
-        raise HoldfastError(f"{own.name}: --keep is for results of embedded scale and of photos.")
-    if results["missing"] and own.kept.get(scale, {}).get("missing") == []:
+        raise HoldfastError(
+            f"{own.name}: --keep is for embedded scale and photos. Rerun the same command without it."
+        )
+    before = own.kept.get(scale, {})
+    complete = before.get("missing") == [] and not own.unreliable(before)
+    if results["missing"] and complete:
         raise HoldfastError(
             f"{own.name}: --keep would replace complete results by some that lack runs. Rerun the same "
             "command without --keep to write these next to the runs."
