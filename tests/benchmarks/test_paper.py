@@ -133,6 +133,7 @@ def test_results_are_kept_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert both["table"] == every["table"]
     changed = even | {"runs": dict.fromkeys(even["runs"], "of other settings")}
     assert len(with_kept("odd", changed)["missing"]) == 12
+    every["provenance"] = {"commit": "1ce6876", "threads": "1", "processor": "x"}
     monkeypatch.setitem(vars(own), "kept", {"embedded": every})
     with pytest.raises(HoldfastError, match="would replace complete results"):
         reproduce.keep(own, even, tmp_path / "long.png")
