@@ -130,6 +130,11 @@ def name_of(cell: Cell) -> str:
     return f"{cell.names['stream']}, seed {cell.names['seed']}, {cell.label}"
 
 
+def run_of(row: Sequence[Any]) -> str:
+    """The name of a run by a row of a table whose curves are the runs' labels."""
+    return f"{row[3]}, {row[1]}"
+
+
 def configured(own: Experiment, args: argparse.Namespace) -> dict[str, str]:
     """By the name of each run of an experiment, a key of its configuration, without the user's folders."""
     from ...callbacks.provenance import digest  # deferred: imports torch
@@ -153,8 +158,8 @@ def with_kept(
     same = {name for name in lacking if kept.get("runs", {}).get(name) == every[name]}
     if not same or facts.get("images") != results["provenance"].get("images"):
         return results
-    rows = [row for row in kept["table"]["rows"] if f"{row[3]}, {row[1]}" in same]
-    taken = {f"{row[3]}, {row[1]}" for row in rows}
+    rows = [row for row in kept["table"]["rows"] if run_of(row) in same]
+    taken = {run_of(row) for row in rows}
     table = kept["table"] | results["table"]
     return results | {
         "provenance": of_both(facts, results["provenance"]),
@@ -204,7 +209,8 @@ def tabulate(own: Experiment, args: argparse.Namespace) -> tuple[dict[str, Any],
     }
     if every := configured(own, args):
         made = {name_of(cell) for cell in there.cells if cell.finished}
-        results["runs"] = {name: key for name, key in every.items() if name in made}
+        own_rows = made & {run_of(row) for row in results["table"]["rows"]}
+        results["runs"] = {name: key for name, key in every.items() if name in own_rows}
         if args.keep:
             results = with_kept(results, own.kept.get(args.scale, {}), every)
     return results, [*there.cells]
