@@ -139,7 +139,10 @@ def configured(own: Experiment, args: argparse.Namespace) -> dict[str, str]:
     """By the name of each run of an experiment, a key of its configuration, without the user's folders."""
     from ...callbacks.provenance import digest  # deferred: imports torch
 
-    cells = cells_of(own, args, filled=False) if own.takes == "runs" and not args.runs else ()
+    if own.takes != "runs" or args.runs:
+        return {}
+    # Also of seeds that --seeds leaves out, which may be kept.
+    cells = [*own.cells(args.scale), *cells_of(own, args, filled=False)]
     return {name_of(cell): digest(jsonable(cell.config)) for cell in cells}
 
 

@@ -120,9 +120,9 @@ def test_results_are_kept_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             folder = tmp_path / part / Path(*cell.folder.parts[-2:])
             put(folder, cell.names, cell.config, [0.01 * n] * 40)
 
-    def with_kept(part: str, kept: dict[str, Any]) -> dict[str, Any]:
+    def with_kept(part: str, kept: dict[str, Any], *more: str) -> dict[str, Any]:
         monkeypatch.setitem(vars(own), "kept", {"embedded": kept})
-        options = [own.name, "--runs", "--keep", "--out", str(tmp_path / part)]
+        options = [own.name, "--runs", "--keep", "--out", str(tmp_path / part), *more]
         return reproduce.tabulate(own, parser().parse_args(options))[0]
 
     even, every = with_kept("even", {}), with_kept("all", {})
@@ -131,6 +131,7 @@ def test_results_are_kept_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert (both["missing"], both["runs"]) == ([], every["runs"])
     assert sorted(both["table"].pop("rows")) == sorted(every["table"].pop("rows"))
     assert both["table"] == every["table"]
+    assert with_kept("all", even, "--seeds", "43")["runs"].keys() > even["runs"].keys()
     changed = even | {"runs": dict.fromkeys(even["runs"], "of other settings")}
     assert len(with_kept("odd", changed)["missing"]) == 12
     every["provenance"] = {"commit": "1ce6876", "threads": "1", "processor": "x"}
