@@ -59,10 +59,10 @@ def execute(own: Experiment, args: argparse.Namespace) -> int:
     return failed
 
 
-def cells_of(own: Experiment, args: argparse.Namespace, filled: bool = True) -> list[Cell]:
-    """The cells of an experiment with the seeds and, if `filled`, the folders of the command."""
+def cells_of(own: Experiment, args: argparse.Namespace) -> list[Cell]:
+    """The cells of an experiment with the folders and the seeds of the command."""
     replaced = {k: v for k in ("out", "seeds") if (v := getattr(args, k)) is not None}
-    return own.cells(args.scale, suite.folders(args) if filled else {}, **replaced)
+    return own.cells(args.scale, suite.folders(args), **replaced)
 
 
 def ensemble_jobs(own: Experiment, args: argparse.Namespace) -> list[Any]:
@@ -142,7 +142,7 @@ def configured(own: Experiment, args: argparse.Namespace) -> dict[str, str]:
     if own.takes != "runs" or args.runs:
         return {}
     # Also of seeds that --seeds leaves out, which may be kept.
-    cells = [*own.cells(args.scale), *cells_of(own, args, filled=False)]
+    cells = own.cells(args.scale) + (own.cells(args.scale, seeds=args.seeds) if args.seeds else [])
     return {name_of(cell): digest(jsonable(cell.config)) for cell in cells}
 
 
@@ -210,12 +210,10 @@ def tabulate(own: Experiment, args: argparse.Namespace) -> tuple[dict[str, Any],
         "missing": [*there.missing],
         "table": table.as_json(),
     }
-    if every := configured(own, args):
-        made = {name_of(cell) for cell in there.cells if cell.finished}
-        own_rows = made & {run_of(row) for row in results["table"]["rows"]}
-        results["runs"] = {name: key for name, key in every.items() if name in own_rows}
-        if args.keep:
-            results = with_kept(results, own.kept.get(args.scale, {}), every)
+    if args.keep and (every := configured(own, args)):
+        made = {run_of(row) for row in results["table"]["rows"]}
+        results["runs"] = {name: key for name, key in every.items() if name in made}
+        results = with_kept(results, own.kept.get(args.scale, {}), every)
     return results, [*there.cells]
 
 
