@@ -14,7 +14,7 @@ from torch.nn.functional import batch_norm
 from torch.overrides import TorchFunctionMode
 
 from .. import HoldfastError
-from .functional import full_precision
+from .functional import full_precision, mean_and_variance
 
 # In place of a rank's number of rows.
 END, REFUSED = -1, -2
@@ -111,8 +111,8 @@ def moments(x: Tensor) -> tuple[Tensor, Tensor]:
     x = full_precision(x)
     if Parts.active is not None:
         return SharedMoments.apply(x, Parts.active.shares)
-    var, mean = torch.var_mean(x, channel_dims(x), correction=0)
-    return mean, var
+    mean, var = mean_and_variance(x, channel_dims(x))
+    return mean.flatten(), var.flatten()
 
 
 def batch_size(x: Tensor) -> int:
@@ -149,10 +149,10 @@ class SharedMoments(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, shares: Tensor) -> tuple[Tensor, Tensor]:
-        own = torch.stack(torch.var_mean(x, channel_dims(x), correction=0))
+        own = torch.stack(mean_and_variance(x, channel_dims(x))).flatten(1)
         every = [torch.empty_like(own) for _ in shares]
         dist.all_gather(every, own)
-        variances, means = torch.stack(every, 1)
+        means, variances = torch.stack(every, 1)
         weight = shares.to(own)[:, None]
         mean = (weight * means).sum(0)
         var = (weight * (variances + (means - mean) ** 2)).sum(0)
