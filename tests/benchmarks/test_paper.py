@@ -23,7 +23,6 @@ from holdfast.benchmarks.papers.experiment import HERE, data, notes
 from holdfast.benchmarks.papers.page import PAPERS, changes, overview, page, section
 from holdfast.benchmarks.papers.paper import parser
 from holdfast.benchmarks.papers.table import Table, tidy, written
-from holdfast.benchmarks.presets import preset
 from holdfast.benchmarks.suites import grid
 from holdfast.benchmarks.suites.cell import Cell
 
@@ -238,9 +237,11 @@ def test_the_embedded_methods_have_the_rates_of_the_hold_out() -> None:
             assert rate == rates(committed, "ETA" if method == "EATA" else method)[0]
             assert method != "EATA" or own["beta"] * rate == 2000 * 2.5e-4
     newer = Table.read(EXPERIMENTS["field/rates"].committed["table"])
-    for method in newer.curves():
-        own = preset("methods", f"{method.lower()}-glyphs")["init_args"]["optimizer"]
-        assert own["init_args"]["lr"] == rates(newer, method)[1], method
+    for cell in EXPERIMENTS["field/glyphs"].cells("embedded"):
+        method = str(cell.names["method"]).removeprefix("I-").removesuffix("+ASR")
+        if method in newer.curves():
+            own = cell.config["model"]["init_args"]["optimizer"]["init_args"]["lr"]
+            assert own == rates(newer, method)[1], method
 
 
 def test_the_list(capsys: pytest.CaptureFixture) -> None:
