@@ -162,14 +162,16 @@ on_cifar.says("petta-recurs").above("PeTTA", "RoTTA", "recurring", CIFAR)
 def recovery(runs: Runs) -> pd.DataFrame:
     """resets by methods and orders of labels, accuracy and number of resets"""
     rows: Rows = []
+    shares = {}  # those of a stream are the same in all its runs
     for run in runs:
         # The seed alone pairs the orders of labels, which have the same images.
         place = run.override, run.factor("labels"), f"seed {run.seed}"
         rows.append((run.method, *place, points(run)))
         if (share := classes(run)) is not None:
-            rows.append((CLASSES, f"{run.method}, {run.override}", *place[1:], share))
+            shares[place[1:]] = share
         if run.override not in ("none", "oracle"):
             rows.append((f"{run.method}, resets", *place, 1000 * run.resets / len(run.rows)))
+    rows += [(CLASSES, "all", *place, share) for place, share in shares.items()]
     return tidy(rows, unit="accuracy, %; resets per 1,000 batches", axis="labels")
 
 
