@@ -14,7 +14,7 @@ from torch.nn.functional import batch_norm
 from torch.overrides import TorchFunctionMode
 
 from .. import HoldfastError
-from .functional import full_precision, mean_and_variance
+from .functional import full_precision
 
 # In place of a rank's number of rows.
 END, REFUSED = -1, -2
@@ -111,8 +111,8 @@ def moments(x: Tensor) -> tuple[Tensor, Tensor]:
     x = full_precision(x)
     if Parts.active is not None:
         return SharedMoments.apply(x, Parts.active.shares)
-    mean, var = mean_and_variance(x, channel_dims(x))
-    return mean.flatten(), var.flatten()
+    var, mean = torch.var_mean(x, channel_dims(x), correction=0)
+    return mean, var
 
 
 def batch_size(x: Tensor) -> int:
@@ -149,10 +149,10 @@ class SharedMoments(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, shares: Tensor) -> tuple[Tensor, Tensor]:
-        own = torch.stack(mean_and_variance(x, channel_dims(x))).flatten(1)
+        own = torch.stack(torch.var_mean(x, channel_dims(x), correction=0))
         every = [torch.empty_like(own) for _ in shares]
         dist.all_gather(every, own)
-        means, variances = torch.stack(every, 1)
+        variances, means = torch.stack(every, 1)
         weight = shares.to(own)[:, None]
         mean = (weight * means).sum(0)
         var = (weight * (variances + (means - mean) ** 2)).sum(0)

@@ -14,17 +14,6 @@ def full_precision(logits: Tensor) -> Tensor:
     return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
 
-def mean_and_variance(x: Tensor, dims: list[int], correction: int = 0) -> tuple[Tensor, Tensor]:
-    """Mean and variance of x, of any shape, over `dims`, which stay with size 1."""
-    if not x.is_cpu:
-        var, mean = torch.var_mean(x, dims, correction=correction, keepdim=True)
-        return mean, var
-    # On a CPU var_mean takes up to six times as long for small maps.
-    mean = x.mean(dims, keepdim=True)
-    count = x.numel() // mean.numel()
-    return mean, (x - mean).square().sum(dims, keepdim=True) / (count - correction)
-
-
 def rows_where(mask: Tensor) -> Tensor:
     """The rows [n] int64 at which a mask [B] is True; the host waits for their number, once."""
     return mask.nonzero().squeeze(1)

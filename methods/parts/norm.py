@@ -13,7 +13,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from ... import HoldfastError
 from ..backbones.structure import NORMS
 from ..distributed import batch_size, moments, normalise
-from ..functional import full_precision, mean_and_variance
+from ..functional import full_precision
 
 # Layers that normalise, and then call their own `drop` and `act`.
 FUSED = ("timm.layers.norm_act.BatchNormAct2d", "timm.layers.norm_act.SyncBatchNormAct")
@@ -164,7 +164,7 @@ class InstanceAwareBatchNorm(InPlaceOf):
             self.running_var.lerp_(var.detach().to(self.running_var), self.momentum or 0.0)
         mean, var = mean[:, None], var[:, None]
         if length > 1:
-            own_mean, own_var = mean_and_variance(x, [2], correction=1)
+            own_var, own_mean = torch.var_mean(x, 2, keepdim=True)
             error = torch.sqrt((var + self.eps) / length)
             of_var = (var + self.eps) * math.sqrt(2 / (length - 1))
             mean = mean + shrunk(own_mean - mean, self.k * error)
