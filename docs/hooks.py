@@ -163,7 +163,7 @@ def curve(part: str, name: str) -> str:
     kept = json.loads(page_curves.KEPT.read_text())
     if name not in kept[part]:
         suites = {"methods": "methods", "estimators": "aetta/estimators --scale quick"}
-        return f"`holdfast suite {suites[part]}` and `docs/page_curves.py` draw it here."
+        return f"Not drawn yet: `holdfast suite {suites[part]}`, then `docs/page_curves.py`."
     said = page_curves.caption(part, name, kept)
     return f"![{said.replace('`', '')}]({picture(name)})\n\n*{said}*"
 

@@ -21,8 +21,6 @@ from .table import Rows, Table, tidy
 if TYPE_CHECKING:
     from ..results.model_agreement import Estimates
 
-# Contrast had no accuracy line on the first network, as some shifts in the paper.
-SHIFTS = ["gaussian_noise", "glass_blur", "fog"]
 LEAST_R2 = 0.95
 ACCURACY_R2 = "accuracy R²"
 ESTIMATES = ("ALine-D", "ALine-S", "agreement")
@@ -151,8 +149,8 @@ def some_line(*ensembles: Ensemble) -> dict[str, Any]:
 
 
 def accuracy_line(t: Table, *ensembles: Ensemble) -> Parts:
-    """R² of accuracy exceeds 0.95 on each of SHIFTS."""
-    return bounded(t, SHIFTS, map(str, ensembles), ACCURACY_R2, least=LEAST_R2)
+    """R² of accuracy exceeds 0.95 on each shift."""
+    return bounded(t, None, map(str, ensembles), ACCURACY_R2, least=LEAST_R2)
 
 
 def agreement_line(t: Table, *ensembles: Ensemble) -> Parts:
@@ -326,4 +324,4 @@ def projection_norm(folders: list[Path]) -> pd.DataFrame:
     return tidy(rows, unit="R² x 100; Spearman's correlation of ranks x 100")
 
 
-projection_norm.says("aline-closer").above("ALine-D", "ProjNorm", "R²", SHIFTS)
+projection_norm.says("aline-closer").above("ALine-D", "ProjNorm", "R²")

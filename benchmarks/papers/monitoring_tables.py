@@ -18,7 +18,7 @@ from .table import tidy
 Array = np.ndarray
 CLASSES, BATCH, BATCHES, CHANGE = 5, 32, 200, 100
 IMAGES = BATCH * BATCHES
-CLEAN, HARD, HARDEST = 2.5, 1.5, 1.0  # distance of the label's logit: error of 10, 33 and 49 %
+CLEAN, HARD, HARDEST = 2.5, 1.5, 1.0  # distance of the label's logit: error of 11, 35 and 51 %
 BLOCK = 640  # successive images of one class if labels are correlated
 # The distance of each class if classes differ; their mean error is about that of CLEAN.
 UNLIKE = np.array([3.4, 3.0, 2.6, 2.2, 1.8])

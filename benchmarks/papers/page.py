@@ -241,14 +241,17 @@ def changes(several: Iterable[Experiment]) -> str:
     """docs/papers/changes.md: each verdict that is not what it was before the audit, with the reason."""
     known = data("changes.json")
     rows = [["claim", "before", "now", "reason"]]
-    for own in several:
-        old = known["verdicts"].get(own.name, {})
-        new = {verdict.claim.id: verdict.state for verdict in own.judged}
-        day = own.committed.get("provenance", {}).get("date", "")
-        again = f"made again on {day}" if day > known["date"] else ""
-        why = own.unreliable(own.committed) or again
+    experiments = {own.name: own for own in several}
+    for name in dict.fromkeys([*experiments, *known["verdicts"]]):
+        old, new, why = known["verdicts"].get(name, {}), {}, ""
+        if own := experiments.get(name):
+            new = {verdict.claim.id: verdict.state for verdict in own.judged}
+            day = own.committed.get("provenance", {}).get("date", "")
+            again = f"made again on {day}" if day > known["date"] else ""
+            why = own.unreliable(own.committed) or again
         for id in (id for id in {**old, **new} if old.get(id) != new.get(id)):
-            name = f"{own.name}: {id}"
-            reasons = filter(None, [known["reasons"].get(name), why if id in new else ""])
-            rows.append([name, old.get(id, "-"), new.get(id, "-"), "; ".join(reasons)])
+            claim = f"{name}: {id}"
+            reason = known["reasons"].get(claim) or known["reasons"].get(name)
+            reasons = filter(None, [reason, why if id in new else ""])
+            rows.append([claim, old.get(id, "-"), new.get(id, "-"), "; ".join(reasons)])
     return f"{CHANGES.format(known['date'])}\n\n{formatted(rows, 'markdown')}\n"

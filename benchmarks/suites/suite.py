@@ -91,9 +91,9 @@ def add_file(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scale", help="one of the scales in the file (default: its first)")
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that replace keys of the file, and those of execution."""
-    parser.add_argument("--out", help="output folder (default: `out` of the file)")
+def add_options(parser: argparse.ArgumentParser, out: str = "`out` of the file") -> None:
+    """Add the options that replace keys of the file, and those of execution; `out`: a default's name."""
+    parser.add_argument("--out", help=f"output folder (default: {out})")
     parser.add_argument(
         "--seeds", type=int, nargs="+", help="stream seeds (default: `seeds` of the file)"
     )

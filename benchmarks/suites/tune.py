@@ -43,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
     rule = "accuracy estimator of the rule without labels (default: SourceAgreement)"
     add("--estimator", default="SourceAgreement", help=rule)
     add("--oracle", action="store_true", help="run the suite with the settings of all trials")
-    command.add_options(parser)
+    command.add_options(parser, out="runs/tune/NAME")
     return parser
 
 

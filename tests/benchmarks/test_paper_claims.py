@@ -11,7 +11,7 @@ from common import ROOT
 from scipy.stats import ttest_1samp
 
 from holdfast import HoldfastError
-from holdfast.benchmarks.papers import claims, reproduce
+from holdfast.benchmarks.papers import EXPERIMENTS, claims, field_tables, reproduce
 from holdfast.benchmarks.papers.claims import besides
 from holdfast.benchmarks.papers.experiment import Experiment
 from holdfast.benchmarks.papers.page import section
@@ -221,3 +221,19 @@ def test_what_a_claim_is_about_must_have_happened() -> None:
     for than, expected in (("b", HOLDS), ("a", PREMISE), ("c", UNJUDGED)):
         about = {"premise": partial(claims.above, curve="a", than=than, x=2), "unless": "no rise"}
         assert verdict("a", "b", x=2, about=about)[0] == expected
+
+
+def test_the_premises_of_claims_about_orders_of_labels() -> None:
+    """Correlated labels leave at most half of the classes in a batch; imbalanced streams are as long."""
+    where = {
+        "takes-labels-for-collapse": (field_tables.CLASSES, "correlated"),
+        "takes-imbalance-for-collapse": (field_tables.LENGTH, "imbalanced"),
+    }
+    found = [
+        judge(claim, table_of({(panel, "all", order): [share] * 3})).state == PREMISE
+        for claim in EXPERIMENTS["field/recovery"].claims
+        if claim.id in where
+        for panel, order in [where[claim.id]]
+        for share in (49, 51, 91, 100)
+    ]
+    assert found == [False, True, True, True, True, True, False, False]
