@@ -22,7 +22,7 @@ PAPERS = {
 }
 NO_CLAIM = "The paper draws no conclusion here that runs could decide."
 AVERAGE = "Average"
-FEW = 12  # maximum number of printed columns of a table along an axis
+FEW, MANY = 12, 15  # printed columns of a table along an axis that has more than MANY
 LARGEST = 3  # number of differences from the paper's setup that come before the numbers
 # Settings of the largest differences: data, network, length of the stream, strength of the corruptions.
 FIRST = ("source", "backbone", "images", "each", "severity", "severities", "difficulty")
@@ -169,7 +169,7 @@ def numbers(table: Table, published: Published) -> pd.DataFrame:
 
 def is_thinned(table: Table) -> bool:
     """Whether only FEW of the columns are printed."""
-    return table.along and len(table.xs) > FEW
+    return table.along and len(table.xs) > MANY
 
 
 def average(means: Sequence[float | None]) -> str:

@@ -19,6 +19,7 @@ from .table import Table, tidy
 
 if TYPE_CHECKING:
     from ...datamodules import Calibration
+    from ...datamodules.ccc import Search
 
 Pair = tuple[tuple[str, float], tuple[str, float]]  # two corruptions and their severities
 PAIR = ("gaussian_noise", "motion_blur")  # the pair in figure 2.2
@@ -29,8 +30,16 @@ IMAGES = 8  # number of images along a walk
 SHARES = np.linspace(0, 1, 11)
 
 
-def targets(cells: list[Cell]) -> tuple["Calibration", dict[str, tuple[float, Sequence[str]]]]:
-    """The calibration of the streams, and the target accuracy and corruptions of each setting."""
+class Walks(NamedTuple):
+    """How the walks of a setting are found."""
+
+    target: float  # accuracy in percent
+    corruptions: Sequence[str]
+    search: "Search"
+
+
+def targets(cells: list[Cell]) -> tuple["Calibration", dict[str, Walks]]:
+    """The calibration of the streams, and how the walks of each setting are found."""
     from ...datamodules import Calibration  # deferred: imports torch
     from ...datamodules.ccc import corruptions_for, target_of
 
@@ -38,18 +47,19 @@ def targets(cells: list[Cell]) -> tuple["Calibration", dict[str, tuple[float, Se
     found = {}
     for name, own in streams.items():
         target = target_of(own["difficulty"])
-        found[name] = target, own.get("corruptions") or corruptions_for(target)
+        corruptions = own.get("corruptions") or corruptions_for(target)
+        found[name] = Walks(target, corruptions, own.get("search", "published"))
     return Calibration.load(next(iter(streams.values()))["calibration"]), found
 
 
 def path_of(
-    calibration: "Calibration", pair: Sequence[str], target: float
+    calibration: "Calibration", pair: Sequence[str], walks: Walks
 ) -> tuple[list[tuple[int, int]], list[float]]:
     """The severity steps from the first corruption to the second, with the accuracy in percent at each."""
     from ...datamodules.ccc import find_path  # deferred: imports torch
 
     matrix = calibration.matrix(*pair)
-    path = find_path(matrix, target)
+    path = find_path(matrix, walks.target, walks.search)
     return path, [float(matrix[i, j]) for i, j in path]
 
 
@@ -58,10 +68,10 @@ def walk_lengths(cells: list[Cell]) -> pd.DataFrame:
     """lengths of CCC's walks between two corruptions"""
     calibration, settings = targets(cells)
     rows = []
-    for name, (target, corruptions) in settings.items():
-        pairs = permutations(corruptions, 2)
-        own = [len(path_of(calibration, pair, target)[0]) for pair in pairs]
-        rows += [("", name, m.__name__, "walks", m(own)) for m in (min, max, mean, median)]
+    for name, own in settings.items():
+        pairs = permutations(own.corruptions, 2)
+        lengths = [len(path_of(calibration, pair, own)[0]) for pair in pairs]
+        rows += [("", name, m.__name__, "walks", m(lengths)) for m in (min, max, mean, median)]
     return tidy(rows, unit="severity pairs in a walk", exact=True)
 
 
@@ -81,22 +91,22 @@ def draw_accuracies(t: Table, cells: list[Cell], path: Path) -> Path:
     left.set_title("(a) an image by both severities", loc="left", fontsize=9)
     right.set_title("(b) walks of constant accuracy", loc="left", fontsize=9)
     calibration, settings = targets(cells)
-    draw_walks(right, calibration, {name: target for name, (target, _) in settings.items()})
+    draw_walks(right, calibration, settings)
     return saved(figure, path)
 
 
-def draw_walks(ax: Any, calibration: "Calibration", targets: Mapping[str, float]) -> None:
-    """Draw the source accuracy over both severities of PAIR, with the walk for each target."""
+def draw_walks(ax: Any, calibration: "Calibration", settings: Mapping[str, Walks]) -> None:
+    """Draw the source accuracy over both severities of PAIR, with the walk of each setting."""
     from ...datamodules.calibration import STEP  # deferred: imports torch
 
     matrix, half = calibration.matrix(*PAIR), STEP / 2
     end = (len(matrix) - 1) * STEP + half
     image = ax.imshow(matrix, cmap="Blues_r", extent=(-half, end, end, -half), aspect="equal")
-    for (name, target), colour in zip(targets.items(), COLOURS, strict=False):
-        down, right = zip(*path_of(calibration, PAIR, target)[0], strict=True)
+    for (name, own), colour in zip(settings.items(), COLOURS, strict=False):
+        down, right = zip(*path_of(calibration, PAIR, own)[0], strict=True)
         steps = [[STEP * step for step in steps] for steps in (right, down)]
         ax.plot(*steps, color="black", lw=3.6)
-        ax.plot(*steps, color=colour, lw=2.2, label=f"{name} ({target:g} %)")
+        ax.plot(*steps, color=colour, lw=2.2, label=f"{name} ({own.target:g} %)")
     label_severities(ax)
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=3, fontsize=8, frameon=False)
     ax.figure.colorbar(image, ax=ax, label="accuracy of the source model, %", shrink=0.75)
@@ -141,12 +151,12 @@ def walk_accuracies(cells: list[Cell]) -> pd.DataFrame:
     """images under gaussian noise and motion blur, and the walks between the two"""
     calibration, settings = targets(cells)
     rows = []
-    for name, (target, corruptions) in settings.items():
-        path, accuracy = path_of(calibration, PAIR, target)
-        pairs = permutations(corruptions, 2)
-        means = [float(np.mean(path_of(calibration, pair, target)[1])) for pair in pairs]
+    for name, own in settings.items():
+        path, accuracy = path_of(calibration, PAIR, own)
+        pairs = permutations(own.corruptions, 2)
+        means = [float(np.mean(path_of(calibration, pair, own)[1])) for pair in pairs]
         numbers = {
-            "target accuracy": target,
+            "target accuracy": own.target,
             "mean accuracy": float(np.mean(accuracy)),
             "least accuracy": min(accuracy),
             "highest accuracy": max(accuracy),
@@ -207,8 +217,7 @@ def draw_walk(t: Table, cells: list[Cell], path: Path) -> Path:
 
     figure, (strip, *axes) = panels(1 + len(t.panels), 1, size=(10, 7))
     calibration, settings = targets(cells)
-    (target, _) = settings["CCC-Medium"]
-    path_of_walk, _ = path_of(calibration, SNOWING, target)
+    path_of_walk, _ = path_of(calibration, SNOWING, settings["CCC-Medium"])
     places = np.unique(np.linspace(0, len(path_of_walk) - 1, IMAGES).astype(int))
     levels = [[STEP * level for level in path_of_walk[n]] for n in places]
     pairs = [((SNOWING[0], first), (SNOWING[1], second)) for first, second in levels]

@@ -15,6 +15,10 @@ SHARED = {
     "rdumb/holdout-streams",
 }
 SHARED |= {"flips/corruptions", "field/streams"}
+HOLDING = [
+    *("gaussian_noise", "shot_noise", "impulse_noise", "defocus_blur", "glass_blur"),
+    *("motion_blur", "fog", "contrast", "pixelate"),
+]
 NAMES = {path.relative_to(SUITES).with_suffix("").as_posix() for path in SUITES.rglob("*.yaml")}
 
 
@@ -28,6 +32,18 @@ def test_suites_are_well_formed(name: str, scale: str | None) -> None:
     for cell in (grid[0], grid[-1]):
         config = parsed({**cell.config, "out": str(cell.folder)})
         assert config["seed_everything"] == cell.names["seed"]
+
+
+@pytest.mark.parametrize("name", ["demo", "field/methods", "rdumb/long"])
+def test_streams_of_our_own_hold_their_difficulty(name: str) -> None:
+    """The exact search along the corruptions of CCC that reach it: others miss it by up to 39 points."""
+    found = [
+        cell.config["data"]["init_args"]
+        for cell in cells(load(name, next(iter(scales(name)), None)))
+    ]
+    streams = [own.get("stream", {}).get("init_args", own) for own in found]
+    assert {own["search"] for own in streams} == {"exact"}
+    assert {corruption for own in streams for corruption in own["corruptions"]} == set(HOLDING)
 
 
 def test_streams_written_once() -> None:
