@@ -74,6 +74,16 @@ def test_tables_of_made_up_runs_are_as_they_were(name: str, shared: Path) -> Non
     assert {"means": means, "states": states, "notes": len(table.notes)} == GOLDEN[name]
 
 
+def test_committed_results_have_the_seeds_of_todays_suites() -> None:
+    """All but those of trials, which have the seeds of the hold-out."""
+    for own in (own for own in EXPERIMENTS.values() if own.takes == "runs" and not own.budget):
+        runs = {str(run) for *_, run, _ in own.committed.get("table", {"rows": []})["rows"]}
+        found = {seed for run in runs for seed in re.findall(r"seed (\d+)", run)}
+        for name in own.suites["embedded"] if found else ():
+            suite = grid.load(name, "embedded" if "embedded" in grid.scales(name) else None)
+            assert set(map(str, suite["seeds"])) <= found, own.name
+
+
 def test_committed_results_and_pages_agree() -> None:
     """Every committed page is what its committed numbers make, and so is that of all claims."""
     assert (reproduce.DOCS / "claims.md").read_text() == overview(EXPERIMENTS.values())
