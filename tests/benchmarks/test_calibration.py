@@ -81,8 +81,8 @@ def test_lengths_of_walks() -> None:
     i, j = np.mgrid[:21, :21]
     falling = np.broadcast_to(80 * np.exp(-(i + j) / 12), (len(EASY), len(EASY), 21, 21))
     calibration = Calibration(EASY, falling, {})
-    pairs = permutations(EASY, 2)
-    assert {len(rdumb_walks.path_of(calibration, pair, 0.0)[0]) for pair in pairs} == {41}
+    pairs, walks = permutations(EASY, 2), rdumb_walks.Walks(0.0, EASY, "published")
+    assert {len(rdumb_walks.path_of(calibration, pair, walks)[0]) for pair in pairs} == {41}
 
 
 CALIBRATE = (
