@@ -165,7 +165,7 @@ def recovery(runs: Runs) -> pd.DataFrame:
     rows: Rows = []
     shares, lengths = {}, {}  # those of a stream are the same in all its runs
     for run in runs:
-        # The seed alone pairs the orders of labels, which have the same images.
+        # The seed alone pairs the orders of labels: independent and correlated ones have the same images.
         place = run.override, run.factor("labels"), f"seed {run.seed}"
         rows.append((run.method, *place, points(run)))
         lengths[place[1:]] = len(run.rows)
