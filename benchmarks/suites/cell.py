@@ -1,7 +1,7 @@
 """A cell: one run of a suite's grid, and the files written to its folder before it starts."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -71,8 +71,7 @@ def check_cells(cells: list[Cell]) -> None:
                 parsed(deepcopy(cell.config))
             except HoldfastError as error:
                 raise HoldfastError(f"{cell.folder} cannot be run: {error}") from error
-    for cell in cells:
-        check_same(cell)
+    check_same(cells)
 
 
 def parts(cell: Cell) -> Iterator[str]:
@@ -102,12 +101,17 @@ def same(cell: Cell) -> bool:
     return not found or found["config"] == jsonable(cell.config) or not begun(cell.folder)
 
 
-def check_same(cell: Cell) -> None:
-    """Refuse to mix the results of two configurations in one folder."""
-    if not same(cell):
-        found = read_json(cell.folder / CELL)["config"]
-        setting, there, here = first_difference(found, jsonable(cell.config))
-        raise HoldfastError(
-            f"{cell.folder} contains a run with a different configuration: {setting} is {there} there, "
-            f"not {here}. Choose another `out`, or delete the folder."
-        )
+def check_same(cells: Sequence[Cell]) -> None:
+    """Refuse to mix the results of two configurations in one folder; all such runs are named at once."""
+    if not (differing := [cell for cell in cells if not same(cell)]):
+        return
+    cell, folder, more = differing[0], "the folder", ""
+    if len(differing) > 1:
+        methods = ", ".join(dict.fromkeys(str(own.names["method"]) for own in differing))
+        folder, more = "their folders", f" {len(differing)} runs differ, of {methods}."
+    found = read_json(cell.folder / CELL)["config"]
+    setting, there, here = first_difference(found, jsonable(cell.config))
+    raise HoldfastError(
+        f"{cell.folder} contains a run with a different configuration: {setting} is {there} there, "
+        f"not {here}.{more} Choose another `out`, or delete {folder}."
+    )

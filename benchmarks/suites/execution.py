@@ -143,7 +143,7 @@ def attempt(cell: Cell, worker: int = 0, progress: bool = False) -> Outcome:
     (cell.folder / ERROR).unlink(missing_ok=True)
     config = choose_gpu(deepcopy(cell.config), worker, torch.cuda.device_count())
     try:
-        check_same(cell)
+        check_same([cell])
         run({**config, "out": str(cell.folder), "resume": True, "progress": progress})
     except Busy as error:
         return Outcome(cell, "elsewhere", str(error).partition("run by ")[2].removesuffix("."))

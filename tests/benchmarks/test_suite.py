@@ -102,7 +102,9 @@ def test_suite(tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
     assert before == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("record.jsonl")}
     small_suite(tmp_path, ETA=model("ETA", entropy_factor=0.5))
     assert main(words) == 2
-    assert "different configuration: model.init_args.entropy_factor" in capfd.readouterr().err
+    error = capfd.readouterr().err
+    assert "different configuration: model.init_args.entropy_factor" in error
+    assert "2 runs differ, of ETA. Choose another `out`, or delete their folders." in error
 
 
 def test_factors() -> None:
