@@ -262,5 +262,5 @@ class CCC(Stream):
         start = number * self.speed
         return Segment(corruptions_in(self.source.sample(start).info), start, self.speed)
 
-    def source_index(self, index: Tensor, number: int) -> Tensor:
-        return index if self.precorrupted else super().source_index(index, number)
+    def source_index(self, index: Tensor, numbers: Tensor) -> Tensor:
+        return index if self.precorrupted else super().source_index(index, numbers)

@@ -114,10 +114,10 @@ class Clean(Concatenation):
     def identity(self) -> dict[str, Any]:
         return super().identity | ({} if self.shuffle else {"shuffle": False})
 
-    def source_index(self, index: Tensor, number: int) -> Tensor:
+    def source_index(self, index: Tensor, numbers: Tensor) -> Tensor:
         if self.shuffle:
-            return super().source_index(index, number)
-        return (index - self.segment(number).start) % len(self.source_of(number))
+            return super().source_index(index, numbers)
+        return self.place(index, numbers) % len(self.source_of(int(numbers[0])))
 
 
 class Corrupted(Concatenation):

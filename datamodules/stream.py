@@ -122,11 +122,17 @@ class Stream(LightningDataModule, ABC):
         """The corruptions to apply to a segment's images; none if the images are already corrupted."""
         return () if self.precorrupted else self.segment(number).corruptions
 
-    def source_index(self, index: Tensor, number: int) -> Tensor:
-        """The source images that the positions [B] of a segment show, in a new order in each segment."""
-        place = index - self.segment(number).start
-        size = len(self.source_of(number))
-        return permuted(place % size, size, self.seed, number, place // size)
+    def source_index(self, index: Tensor, numbers: Tensor) -> Tensor:
+        """The source images that the positions [B] in the segments [B], of one source, show.
+
+        Their order is a new one in each segment.
+        """
+        place, size = self.place(index, numbers), len(self.source_of(int(numbers[0])))
+        return permuted(place % size, size, self.seed, numbers, place // size)
+
+    def place(self, index: Tensor, numbers: Tensor) -> Tensor:
+        """The places [B] of the positions [B] in their segments [B], from 0 on."""
+        return index - torch.tensor([self.segment(number).start for number in numbers.tolist()])
 
     # ---- segments ---------------------------------------------------------------------------------
 
@@ -186,14 +192,13 @@ class Stream(LightningDataModule, ABC):
         self, index: Tensor, numbers: Tensor
     ) -> Iterator[tuple[ImageSource, Tensor, Tensor]]:
         """Each source that the positions [B] in the segments [B] need, with its rows and indices."""
-        source_index, which = torch.empty_like(index), torch.empty_like(index)
+        which = torch.empty_like(index)
         sources: list[ImageSource] = []
         for number, rows in groups(numbers):
-            source_index[rows] = self.source_index(index[rows], number)
             sources += [] if (source := self.source_of(number)) in sources else [source]
             which[rows] = sources.index(source)
         for number, rows in groups(which):
-            yield sources[number], rows, source_index[rows]
+            yield sources[number], rows, self.source_index(index[rows], numbers[rows])
 
     def labels(self, index: Tensor) -> Tensor:
         """Labels int64 [B] or [B,K] at the positions [B], without decoding images where possible."""

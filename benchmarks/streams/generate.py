@@ -35,7 +35,7 @@ def samples(stream: CCC, first: int, last: int) -> Iterator[tar.Sample]:
         pixels = batch.images.mul(255).round().to(torch.uint8).permute(0, 2, 3, 1).numpy()
         rows = zip(pixels, *(part.tolist() for part in batch[1:]), strict=True)
         for image, label, position, number in rows:
-            source_index = stream.source_index(torch.tensor([position]), number)
+            source_index = stream.source_index(torch.tensor([position]), torch.tensor([number]))
             text = tar.info(*stream.source.name(int(source_index)), pairs[number])
             buffer = io.BytesIO()
             Image.fromarray(image).save(buffer, "JPEG", quality=QUALITY, optimize=True)

@@ -145,7 +145,9 @@ def test_corrupted_stream() -> None:
     assert described == ["fog@1", "fog@3", "snow@1", "snow@3"]
     assert stream.segment_at(12) == 2
     clean = Corrupted(Digits(), [], each=5)
-    expected, _ = Digits().load(clean.source_index(torch.arange(5), 0), torch.arange(5))
+    expected, _ = Digits().load(
+        clean.source_index(torch.arange(5), torch.zeros(5).long()), torch.arange(5)
+    )
     assert torch.equal(clean.batch(torch.arange(5)).images, expected / 255)
     assert str(clean.segment(0)) == "clean"
     with pytest.raises(HoldfastError, match="each=0"):
@@ -245,7 +247,8 @@ def test_any_of_several_labels_is_right(tmp_path: Path) -> None:
     method, watch = Source(tiny_net(10)), SoftmaxScore()
     batches = list(data.test_dataloader())
     predicted = torch.cat([method.predict(batch.images).argmax(1) for batch in batches]).tolist()
-    names = [data.parts[0].source.name(int(k))[0] for k in data.source_index(torch.arange(12), 0)]
+    shown = data.source_index(torch.arange(12), torch.zeros(12).long())
+    names = [data.parts[0].source.name(int(k))[0] for k in shown]
     index = torch.cat([batch.index for batch in batches]).tolist()
     hits = [str(p) in names[i].split("_") for i, p in zip(index, predicted, strict=True)]
     trainer = plain_trainer(callbacks=[watch])

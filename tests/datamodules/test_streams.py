@@ -73,7 +73,7 @@ def test_no_repeats_within_a_segment(calibration: Path) -> None:
     digits = Digits()
     data = stream(calibration, digits, speed=2 * len(digits), images=None)
     index = torch.arange(2 * len(digits))
-    drawn = data.source_index(index, 0)
+    drawn = data.source_index(index, torch.zeros_like(index))
     assert drawn.bincount().tolist() == [2] * len(digits)
     assert drawn[: len(digits)].unique().numel() == len(digits)
 
