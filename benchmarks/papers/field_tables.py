@@ -31,6 +31,7 @@ STILL = "batches as BNAdapt, %"  # the share of batches with BNAdapt's accuracy
 NLL, ECE = "negative log-likelihood, nats", "expected calibration error, %"
 CLASSES = "classes in a batch, % of those in random order"
 LENGTH = "batches, % of those of independent labels"
+NAME = 0.19  # the width of a name in the picture of costs, decades
 TRIGGERS = ["ASR", "ASR, start 0.12", "EntropyDrift", "KLDrift", "Disagreement", "AETTA"]
 BOTH = ["TENT", "EATA"]
 RESETS = [f"{method}, resets" for method in BOTH]
@@ -40,18 +41,26 @@ Runs = list[Run]
 def draw_costs(t: Table, cells: list[Cell], path: Path) -> Path:
     """Draw mean accuracy over the difficulties against the cost of a step; one panel per protocol.
 
-    Only streams with runs of all methods count.
+    Only streams with runs of all methods count. Names that would overlap are moved up.
     """
     figure, axes = panels(len(t.panels), size=(4.4 * len(t.panels), 4.2))
     for ax, panel in zip(axes, t.panels, strict=True):
         own = t.frame[(t.frame["panel"] == panel) & t.frame["x"].isin(CCC)]
         means = own.pivot(index="curve", columns="run", values="value").dropna(axis=1).mean(axis=1)
-        for method, accuracy in means.dropna().items():
+        gap = 0.035 * (means.max() - means.min())
+        placed: list[tuple[float, float]] = []  # of the names, from below: cost, accuracy
+        for method, accuracy in means.dropna().sort_values().items():
             if (cost := t.mean(panel, method, COST)) is not None:
+                near = [y for x, y in placed if abs(np.log10(cost / x)) < NAME]
+                placed.append((cost, max([accuracy, *(y + gap for y in near)])))
                 ax.plot(cost, accuracy, "o", ms=5, color="#0072B2")
-                where: dict[str, Any] = {"xytext": (4, 3), "textcoords": "offset points"}
-                ax.annotate(method, (cost, accuracy), fontsize=7, **where)
+                line = {"arrowstyle": "-", "color": "0.6", "lw": 0.5}
+                place = 1.06 * cost, placed[-1][1]
+                ax.annotate(
+                    method, (cost, accuracy), place, fontsize=7, va="center", arrowprops=line
+                )
         ax.set_xscale("log")
+        ax.set_ylim(top=max([means.max(), *(y for _, y in placed)]) + 2 * gap)
         describe(ax, panel, "time of a step, multiple of Source")
     axes[0].set_ylabel("accuracy, %, mean over the difficulties", fontsize=8)
     return saved(figure, path)
