@@ -33,10 +33,10 @@ def samples(stream: CCC, first: int, last: int) -> Iterator[tar.Sample]:
     for start in range(first, last, PIECE):
         batch = stream.batch(torch.arange(start, min(start + PIECE, last)))
         pixels = batch.images.mul(255).round().to(torch.uint8).permute(0, 2, 3, 1).numpy()
-        rows = zip(pixels, *(part.tolist() for part in batch[1:]), strict=True)
-        for image, label, position, number in rows:
-            source_index = stream.source_index(torch.tensor([position]), torch.tensor([number]))
-            text = tar.info(*stream.source.name(int(source_index)), pairs[number])
+        shown = stream.source_index(batch.index, batch.segment)
+        parts = (part.tolist() for part in (batch.labels, shown, batch.segment))
+        for image, label, source_index, number in zip(pixels, *parts, strict=True):
+            text = tar.info(*stream.source.name(source_index), pairs[number])
             buffer = io.BytesIO()
             Image.fromarray(image).save(buffer, "JPEG", quality=QUALITY, optimize=True)
             yield tar.Sample(text, buffer.getvalue(), label)

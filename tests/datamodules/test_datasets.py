@@ -145,10 +145,9 @@ def test_corrupted_stream() -> None:
     assert described == ["fog@1", "fog@3", "snow@1", "snow@3"]
     assert stream.segment_at(12) == 2
     clean = Corrupted(Digits(), [], each=5)
-    expected, _ = Digits().load(
-        clean.source_index(torch.arange(5), torch.zeros(5).long()), torch.arange(5)
-    )
-    assert torch.equal(clean.batch(torch.arange(5)).images, expected / 255)
+    index = torch.arange(5)
+    expected, _ = Digits().load(clean.source_index(index, torch.zeros_like(index)), index)
+    assert torch.equal(clean.batch(index).images, expected / 255)
     assert str(clean.segment(0)) == "clean"
     with pytest.raises(HoldfastError, match="each=0"):
         Corrupted(Digits(), each=0)
