@@ -31,7 +31,7 @@ def draw(table: Table, path: Path) -> Path:
     figure, axes = panels(len(names), columns, size=size)
     styles = styles_for(table.curves())
     for name, x, ax in zip(names, table.panels if table.along else table.xs, axes, strict=True):
-        describe(ax, name, x=table.axis)
+        describe(ax, name, x=table.axis if table.along else "")
         if table.along:
             draw_curves(ax, table, name, styles)
         else:
