@@ -104,7 +104,7 @@ def legend(found: Groups, looks: Looks) -> dict[str, Any]:
 
 def draw_panel(ax: Any, title: str, methods: Methods, looks: Looks) -> int:
     """Draw the means and resets of each method; returns the number of rows of resets."""
-    from matplotlib.ticker import EngFormatter, PercentFormatter  # deferred: slow import
+    from matplotlib.ticker import EngFormatter  # deferred: slow import
 
     row = 0
     for n, (label, runs) in enumerate(methods.items()):
@@ -121,7 +121,8 @@ def draw_panel(ax: Any, title: str, methods: Methods, looks: Looks) -> int:
             ticks = {"color": look["color"], "ms": 5, "mew": 1, "ls": ""}
             ax.plot(resets, np.full(len(resets), -STEP * row), marker="|", **ticks)
     ax.set_title(title, loc="left", fontsize=9)
-    ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    # Below zero are resets.
+    ax.yaxis.set_major_formatter(lambda share, _: f"{abs(share):.0%}" if share > -STEP / 2 else "")
     ax.xaxis.set_major_formatter(EngFormatter(sep=""))
     ax.axhline(0, color="0.6", lw=0.6)
     ax.grid(axis="y", color="0.92")
