@@ -134,14 +134,14 @@ def test_results_are_kept_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         return reproduce.tabulate(own, parser().parse_args(options))[0]
 
     even, every = with_kept("even", {}), with_kept("all", {})
-    assert (len(even["runs"]), len(even["missing"]), len(every["runs"])) == (8, 8, 16)
+    assert (len(even["runs"]), len(even["missing"]), len(every["runs"])) == (12, 12, 24)
     both = with_kept("odd", even)
     assert (both["missing"], both["runs"]) == ([], every["runs"])
     assert sorted(both["table"].pop("rows")) == sorted(every["table"].pop("rows"))
     assert both["table"] == every["table"]
     assert with_kept("all", even, "--seeds", "43")["runs"].keys() > even["runs"].keys()
     changed = even | {"runs": dict.fromkeys(even["runs"], "of other settings")}
-    assert len(with_kept("odd", changed)["missing"]) == 8
+    assert len(with_kept("odd", changed)["missing"]) == 12
     every["provenance"] = {"commit": "1ce6876", "threads": "1", "processor": "x"}
     monkeypatch.setitem(vars(own), "kept", {"embedded": every})
     with pytest.raises(HoldfastError, match="would replace complete results"):
