@@ -84,8 +84,10 @@ def draw(runs: Sequence[Run], path: Path) -> Path:
         axes[0].set_ylim(bottom=-STEP * (max(rows) + 0.7))
         figure.supxlabel("images seen", fontsize=9)
         figure.supylabel("accuracy", fontsize=9)
-        options: dict[str, Any] = {"ncols": 6, "frameon": False, "fontsize": 9}
         key = legend(found, looks)
+        # Rows of the same length.
+        columns = -(-len(key) // -(-len(key) // 6))
+        options: dict[str, Any] = {"ncols": columns, "frameon": False, "fontsize": 9}
         figure.legend(key.values(), key, loc="outside upper center", **options)
         return saved(figure, path, dpi=150)
 
