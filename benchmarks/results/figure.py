@@ -85,9 +85,8 @@ def draw(runs: Sequence[Run], path: Path) -> Path:
         figure.supxlabel("images seen", fontsize=9)
         figure.supylabel("accuracy", fontsize=9)
         key = legend(found, looks)
-        # Rows of the same length.
-        columns = -(-len(key) // -(-len(key) // 6))
-        options: dict[str, Any] = {"ncols": columns, "frameon": False, "fontsize": 9}
+        lines = -(-len(key) // 6)
+        options: dict[str, Any] = {"ncols": -(-len(key) // lines), "frameon": False, "fontsize": 9}
         figure.legend(key.values(), key, loc="outside upper center", **options)
         return saved(figure, path, dpi=150)
 
