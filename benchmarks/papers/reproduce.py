@@ -5,7 +5,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from ..suites import suite
 from ..suites.cell import Cell
 from .experiment import EXPERIMENTS, FULL, UNKNOWN, Experiment, why_unreliable
 from .page import changes, overview, page, section
-from .table import Table
+from .table import Table, written
 
 DOCS = Path(__file__).parents[2] / "docs" / "papers"
 # Lists of numbers only, and lists that end with a number, such as the rows of a table.
@@ -130,9 +130,10 @@ def name_of(cell: Cell) -> str:
     return f"{cell.names['stream']}, seed {cell.names['seed']}, {cell.label}"
 
 
-def run_of(row: Sequence[Any]) -> str:
-    """The name of a run by a row of a table whose curves are the runs' labels."""
-    return f"{row[3]}, {row[1]}"
+def run_of(row: Sequence[Any], names: Container[str]) -> str:
+    """The name of a run by a row whose curve is its label, or its method if x is its override."""
+    exact = f"{row[3]}, {row[1]}-{written(row[2])}"
+    return exact if exact in names else f"{row[3]}, {row[1]}"
 
 
 def configured(own: Experiment, args: argparse.Namespace) -> dict[str, str]:
@@ -151,8 +152,7 @@ def with_kept(
 ) -> dict[str, Any]:
     """Results, and the rows of kept ones of those runs that are missing here.
 
-    Only of runs with the same configuration and images, in tables whose curves are the runs' labels: other
-    rows belong to several runs.
+    Only of runs with the same configuration and images, in tables whose rows name their runs (`run_of`).
 
     every: the key of each run's configuration (`configured`).
     """
@@ -161,8 +161,8 @@ def with_kept(
     same = {name for name in lacking if kept.get("runs", {}).get(name) == every[name]}
     if not same or facts.get("images") != results["provenance"].get("images"):
         return results
-    rows = [row for row in kept["table"]["rows"] if run_of(row) in same]
-    taken = {run_of(row) for row in rows}
+    rows = [row for row in kept["table"]["rows"] if run_of(row, every) in same]
+    taken = {run_of(row, every) for row in rows}
     table = kept["table"] | results["table"]
     return results | {
         "provenance": of_both(facts, results["provenance"]),
@@ -211,8 +211,11 @@ def tabulate(own: Experiment, args: argparse.Namespace) -> tuple[dict[str, Any],
         "table": table.as_json(),
     }
     if args.keep and (every := configured(own, args)):
-        made = {run_of(row) for row in results["table"]["rows"]}
-        results["runs"] = {name: key for name, key in every.items() if name in made}
+        named = {run_of(row, every) for row in results["table"]["rows"]}
+        finished = {name_of(cell) for cell in there.cells if cell.finished}
+        # Else rows belong to several runs, or have other names, of which some could be another run's.
+        known = named & every.keys() if finished <= named else set()
+        results["runs"] = {name: every[name] for name in sorted(known)}
         results = with_kept(results, own.kept.get(args.scale, {}), every)
     return results, [*there.cells]
 
