@@ -161,8 +161,9 @@ def with_kept(
     same = {name for name in lacking if kept.get("runs", {}).get(name) == every[name]}
     if not same or facts.get("images") != results["provenance"].get("images"):
         return results
-    rows = [row for row in kept["table"]["rows"] if run_of(row, every) in same]
-    taken = {run_of(row, every) for row in rows}
+    named = [(run_of(row, every), row) for row in kept["table"]["rows"]]
+    rows = [row for name, row in named if name in same]
+    taken = same.intersection(name for name, _ in named)
     table = kept["table"] | results["table"]
     return results | {
         "provenance": of_both(facts, results["provenance"]),
