@@ -136,6 +136,19 @@ def run_of(row: Sequence[Any], names: Container[str]) -> str:
     return exact if exact in names else f"{row[3]}, {row[1]}"
 
 
+def named_by(table: Table, cells: Sequence[Cell], every: Container[str]) -> set[str]:
+    """The runs that the rows of a table belong to; none if some belong to several, or to no run.
+
+    A method that no row names has no rows, such as the source model where the others are set beside it.
+    """
+    rows = table.as_json()["rows"]
+    curves, named = {row[1] for row in rows}, {run_of(row, every) for row in rows}
+    shown = [cell for cell in cells if curves & {cell.names["method"], cell.label}]
+    finished = {name_of(cell) for cell in shown if cell.finished}
+    alone = finished <= named and all(name in every for name in named) and not table.notes
+    return named if alone else set()
+
+
 def configured(own: Experiment, args: argparse.Namespace) -> dict[str, str]:
     """By the name of each run of an experiment, a key of its configuration, without the user's folders."""
     from ...callbacks.provenance import digest  # deferred: imports torch
@@ -161,15 +174,19 @@ def with_kept(
     same = {name for name in lacking if kept.get("runs", {}).get(name) == every[name]}
     if not same or facts.get("images") != results["provenance"].get("images"):
         return results
-    named = [(run_of(row, every), row) for row in kept["table"]["rows"]]
-    rows = [row for name, row in named if name in same]
-    taken = same.intersection(name for name, _ in named)
-    table = kept["table"] | results["table"]
+    of_kept = [row for row in kept["table"]["rows"] if run_of(row, every) in same]
+    taken = {run_of(row, every) for row in of_kept}
+    # Panels, curves and columns stay in the kept order, which is that of their first rows.
+    order: dict[tuple[Any, ...], int] = {}
+    for place, row in enumerate(kept["table"]["rows"]):
+        order.setdefault(tuple(row[:3]), place)
+    rows = [*of_kept, *results["table"]["rows"]]
+    rows.sort(key=lambda row: order.get(tuple(row[:3]), len(order)))
     return results | {
         "provenance": of_both(facts, results["provenance"]),
         "missing": [own for own in results["missing"] if own.partition(": ")[0] not in taken],
         "runs": results["runs"] | {name: every[name] for name in sorted(taken)},
-        "table": table | {"rows": [*results["table"]["rows"], *rows]},
+        "table": kept["table"] | results["table"] | {"rows": rows},
     }
 
 
@@ -211,12 +228,9 @@ def tabulate(own: Experiment, args: argparse.Namespace) -> tuple[dict[str, Any],
         "missing": [*there.missing],
         "table": table.as_json(),
     }
-    if args.keep and (every := configured(own, args)):
-        named = {run_of(row, every) for row in results["table"]["rows"]}
-        finished = {name_of(cell) for cell in there.cells if cell.finished}
-        # Else rows belong to several runs, or have other names, of which some could be another run's.
-        known = named & every.keys() if finished <= named else set()
-        results["runs"] = {name: every[name] for name in sorted(known)}
+    every = configured(own, args) if args.keep else {}
+    if named := named_by(table, there.cells, every):
+        results["runs"] = {name: every[name] for name in sorted(named)}
         results = with_kept(results, own.kept.get(args.scale, {}), every)
     return results, [*there.cells]
 

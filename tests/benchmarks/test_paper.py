@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -143,6 +144,8 @@ def test_results_are_kept_in_parts(
     assert (len(even["runs"]), len(even["missing"]), len(every["runs"])) == (half, half, 2 * half)
     both = with_kept("odd", even)
     assert (both["missing"], both["runs"]) == ([], every["runs"])
+    newer = Table.read(with_kept("even", every)["table"])
+    assert [*newer.cells] == [*Table.read(every["table"]).cells]
     assert sorted(both["table"].pop("rows")) == sorted(every["table"].pop("rows"))
     assert both["table"] == every["table"]
     assert with_kept("all", even, "--seeds", seed)["runs"].keys() > even["runs"].keys()
@@ -152,6 +155,22 @@ def test_results_are_kept_in_parts(
     monkeypatch.setitem(vars(own), "kept", {"embedded": every})
     with pytest.raises(HoldfastError, match="would replace complete results"):
         reproduce.keep(own, even, tmp_path / "long.png")
+
+
+# In survival runs are set beside the source model's; in Fig2.6c curves are also layers; Fig2.1 has notes.
+@pytest.mark.parametrize(
+    ("name", "absent"),
+    [("T2.1", ()), ("survival", ("Source",)), ("Fig2.6c", None), ("Fig2.1", None)],
+)
+def test_rows_that_belong_to_one_run_each_name_it(
+    name: str, absent: Sequence[str] | None, tmp_path: Path
+) -> None:
+    own = EXPERIMENTS[f"rdumb/{name}"]
+    table = made(own, tmp_path)
+    cells = own.cells("embedded", out=str(tmp_path), seeds=[43, 44])
+    every = [reproduce.name_of(cell) for cell in cells]
+    known = set() if absent is None else {c for c in every if not c.endswith(absent)}
+    assert reproduce.named_by(table, cells, every) == known
 
 
 @cache
