@@ -53,7 +53,7 @@ def test_two_methods_with_two_rates(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 def test_the_budget_is_the_same_for_all() -> None:
     """A second argument takes two of the trials; the stream is longer than the longest interval."""
-    suite = grid.load("rdumb/tuning", "embedded")
+    suite = grid.load("rdumb/tuning")
     first = trials.rates(suite, 8)
     number = {own.method: sum(t.key == own.key for t in first) for own in first}
     second = {t.method: len(trials.seconds(t)) for t in first}
