@@ -37,7 +37,7 @@ def target_of(difficulty: float | str) -> float:
     """The accuracy in percent that a difficulty means.
 
     >>> target_of("medium"), target_of(30)
-    (20.0, 30)
+    (20.0, 30.0)
 
     Raises HoldfastError if it is unknown.
     """
@@ -48,7 +48,7 @@ def target_of(difficulty: float | str) -> float:
         )
     target = DIFFICULTIES[difficulty] if isinstance(difficulty, str) else difficulty
     in_range(0, 100, difficulty=target)
-    return target
+    return float(target)
 
 
 def corruptions_for(target: float) -> tuple[str, ...]:
