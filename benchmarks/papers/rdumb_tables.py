@@ -105,13 +105,12 @@ regulariser.says("more-is-worse").falls_along("EATA", x=slice(2, None))
 two_regularisers = experiment("rdumb/TA.3")(
     accuracy,
     curve="method",
-    order=["EATA-100", "EATA-2000", "RDumb"],
-    renamed={"EATA": "EATA-2000"},
+    order=["EATA-100", "EATA", "RDumb"],
     average={"CCC Avg": CCC},
 )
-two_regularisers.says("better-on-cin-c").above("EATA-100", "EATA-2000", x="CIN-C")
-two_regularisers.says("worse-on-ccc").above("EATA-2000", "EATA-100", x=CCC)
-two_regularisers.says("rdumb-best").above("RDumb", ["EATA-100", "EATA-2000"], each=CCC)
+two_regularisers.says("better-on-cin-c").above("EATA-100", "EATA", x="CIN-C")
+two_regularisers.says("worse-on-ccc").above("EATA", "EATA-100", x=CCC)
+two_regularisers.says("rdumb-best").above("RDumb", ["EATA-100", "EATA"], each=CCC)
 
 regulariser_without_bn = experiment("rdumb/TA.4")(
     accuracy, **WEIGHTS, renamed={2500: 2000, 3750: 3000, 5000: 4000}
