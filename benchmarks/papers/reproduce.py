@@ -252,7 +252,8 @@ def provenance(facts: list[dict[str, Any]]) -> dict[str, Any]:
 
     def of_runs(key: str, otherwise: object) -> str:
         known = {str(own.get(key, UNKNOWN)) for own in facts} or {str(otherwise)}
-        return ", ".join(sorted(known))
+        # A processor's name has commas.
+        return "; ".join(sorted(known))
 
     commits = {str(own.get("commit")) for own in facts} | {str(commit())}
     # Of data that do not come with Holdfast: number, crops, hash of the names.
