@@ -136,16 +136,16 @@ def run_of(row: Sequence[Any], names: Container[str]) -> str:
     return exact if exact in names else f"{row[3]}, {row[1]}"
 
 
-def named_by(table: Table, cells: Sequence[Cell], every: Container[str]) -> set[str]:
+def named_by(table: Mapping[str, Any], cells: Sequence[Cell], every: Container[str]) -> set[str]:
     """The runs that the rows of a table belong to; none if some belong to several, or to no run.
 
     A method that no row names has no rows, such as the source model where the others are set beside it.
     """
-    rows = table.as_json()["rows"]
-    curves, named = {row[1] for row in rows}, {run_of(row, every) for row in rows}
+    curves = {row[1] for row in table["rows"]}
+    named = {run_of(row, every) for row in table["rows"]}
     shown = [cell for cell in cells if curves & {cell.names["method"], cell.label}]
     finished = {name_of(cell) for cell in shown if cell.finished}
-    alone = finished <= named and all(name in every for name in named) and not table.notes
+    alone = finished <= named and all(name in every for name in named) and not table.get("notes")
     return named if alone else set()
 
 
@@ -177,9 +177,8 @@ def with_kept(
     of_kept = [row for row in kept["table"]["rows"] if run_of(row, every) in same]
     taken = {run_of(row, every) for row in of_kept}
     # Panels, curves and columns stay in the kept order, which is that of their first rows.
-    order: dict[tuple[Any, ...], int] = {}
-    for place, row in enumerate(kept["table"]["rows"]):
-        order.setdefault(tuple(row[:3]), place)
+    places = reversed([*enumerate(kept["table"]["rows"])])
+    order = {tuple(row[:3]): place for place, row in places}
     rows = [*of_kept, *results["table"]["rows"]]
     rows.sort(key=lambda row: order.get(tuple(row[:3]), len(order)))
     return results | {
@@ -229,7 +228,7 @@ def tabulate(own: Experiment, args: argparse.Namespace) -> tuple[dict[str, Any],
         "table": table.as_json(),
     }
     every = configured(own, args) if args.keep else {}
-    if named := named_by(table, there.cells, every):
+    if named := named_by(results["table"], there.cells, every):
         results["runs"] = {name: every[name] for name in sorted(named)}
         results = with_kept(results, own.kept.get(args.scale, {}), every)
     return results, [*there.cells]
