@@ -5,6 +5,7 @@ import contextlib
 import errno
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any, TypeVar
@@ -77,7 +78,7 @@ class StreamLoader:
             batch_size=None,
             num_workers=num_workers,
             prefetch_factor=4 if num_workers else None,
-            worker_init_fn=leave_signals_to_the_main_process,
+            worker_init_fn=leave_endings_to_the_main_process,
             # Else it would draw from the global numbers, at another moment in a run that is resumed.
             generator=torch.Generator(),
         )
@@ -137,14 +138,22 @@ class WorkerDied(HoldfastError):
     """A process that makes batches was killed; the run can continue from its last checkpoint."""
 
 
-def leave_signals_to_the_main_process(worker: int) -> None:
+def leave_endings_to_the_main_process(worker: int) -> None:
     """Ignore Ctrl-C and SIGTERM, which reach all processes of a terminal or a cluster's job.
 
-    The main process saves the run and then ends its workers; they end too when it is gone.
+    The main process saves the run and then ends its workers; they end too when it is gone. If it stops
+    while it fetches a batch, because another worker died, they print nothing.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
+    sys.excepthook = unless_disconnected
     when_parent_ends(lambda: os._exit(0))
+
+
+def unless_disconnected(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+    """Print the traceback of an error, other than that of a connection that the other side left."""
+    if not isinstance(error, (ConnectionError, EOFError)):
+        sys.__excepthook__(kind, error, trace)
 
 
 @contextlib.contextmanager

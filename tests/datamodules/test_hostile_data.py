@@ -2,7 +2,10 @@
 
 import multiprocessing.connection
 import re
+import socket
+import sys
 from functools import partial
+from multiprocessing.resource_sharer import DupFd
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -82,6 +85,24 @@ def test_a_worker_that_dies_as_it_hands_over_a_batch() -> None:
     stream = Clean(DatasetSource(pictures, 8, classes=1), batch_size=2, num_workers=1)
     with pytest.raises(WorkerDied, match="its connection ended"), death_in_a_sentence():
         list(stream.test_dataloader())
+
+
+class LeftAlone(list):
+    """In a worker, a connection like those of the main process that ends before it has a batch."""
+
+    def __getitem__(self, index: int) -> tuple:  # type: ignore[override]
+        address, _ = DupFd(sys.stderr.fileno())._id  # type: ignore[attr-defined]
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(address)
+        return super().__getitem__(index)
+
+
+def test_workers_are_silent_if_the_main_process_leaves(capfd: pytest.CaptureFixture[str]) -> None:
+    pictures = LeftAlone([(Image.new("RGB", (8, 8)), 0)] * 4)
+    stream = Clean(DatasetSource(pictures, 8, classes=1), batch_size=2, num_workers=1)
+    # It is served in turn: what precedes a batch has been served when the batch is there.
+    assert len(list(stream.test_dataloader())) == 2
+    assert capfd.readouterr().err == ""
 
 
 def test_an_empty_source() -> None:
