@@ -16,7 +16,7 @@ from ..results.runs import Run, grouped
 from .accuracy_tables import Renamed, name_of
 from .claims import Part, Parts, besides, means
 from .experiment import experiment
-from .table import MOST_OF, Rows, Table, tidy
+from .table import MOST_OF, Rows, Table, over_seeds, tidy
 
 if TYPE_CHECKING:
     from ...callbacks.functional.flips import FlipFunction
@@ -54,16 +54,17 @@ def fitted(points: Points, degree: int = 2, weighted: bool = True) -> "FlipFunct
 
 
 def errors(points: Points, estimate: Estimate) -> pd.Series:
-    """The absolute errors |estimate - accuracy| in points, by setting and stream."""
-    found = {}
+    """The absolute errors |estimate - accuracy| in points by setting and stream, the mean over its seeds."""
+    rows: Rows = []
     for point in points:
         if isinstance(estimate, str):
             value = point.source.get(ESTIMATES[estimate])
         else:
             value = None if estimate is None else estimate(point.flips[estimate.weighted])
         if value is not None:
-            found[point.run.setting, point.run.place] = 100 * abs(value - point.accuracy)
-    return pd.Series(found, dtype=float)
+            error = 100 * abs(value - point.accuracy)
+            rows.append((point.run.setting, point.run.stream, error))
+    return pd.Series({tuple(names): error for *names, error in over_seeds(rows)}, dtype=float)
 
 
 def table_of(columns: Mapping[str, tuple[Points, Estimate]]) -> pd.DataFrame:
@@ -312,7 +313,8 @@ def few_classes(runs: Runs) -> pd.DataFrame:
         # f is fitted to the network's own hold-out.
         f = fitted([point for point in held if point.run.weights == own[0].run.weights])
         rows += [("", setting, "error", run, error) for (_, run), error in errors(own, f).items()]
-        rows += [("", setting, "flips", p.run.place, p.flips[False]) for p in own]
+        flips = [("", setting, "flips", p.run.stream, p.flips[False]) for p in own]
+        rows += over_seeds(flips)
     return tidy(rows, unit=f"{UNIT}; label flips of 1,000")
 
 

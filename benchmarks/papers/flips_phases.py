@@ -10,11 +10,11 @@ import pandas as pd
 from ...drawing import panels, pyplot, saved
 from ...run_folder import EMBEDDINGS
 from ..results.batch_means import severity
-from ..results.runs import Run
+from ..results.runs import Run, grouped
 from ..suites.cell import Cell
 from .experiment import experiment
 from .picture import scatter
-from .table import FIRST, LAST, Rows, Table, tidy
+from .table import FIRST, LAST, Rows, Table, over_seeds, tidy
 
 Runs = list[Run]
 CLUSTERS = {"silhouette": 100, "shift": 1, "accuracy": 100}  # factors
@@ -62,6 +62,14 @@ def embedded(features: np.ndarray, means: np.ndarray) -> tuple[np.ndarray, np.nd
     perplexity = min(30.0, (len(both) - 1) / 3)
     found = TSNE(perplexity=perplexity, init="pca", random_state=0).fit_transform(both)
     return found[: len(features)], found[len(features) :]
+
+
+def by_stream(runs: Runs) -> dict[Run, pd.DataFrame]:
+    """`clusters` of each stream, the mean over its seeds; a stream is given as its first run."""
+    return {
+        same[0]: pd.concat(map(clusters, same)).groupby(level=0).mean()
+        for same in grouped(runs, lambda run: run.stream).values()
+    }
 
 
 @experiment("flips/Fig3.1", picture=draw_embeddings)
@@ -132,14 +140,13 @@ for less, more in ((0, 1), (1, 10), (10, 50)):
 def phases(runs: Runs) -> pd.DataFrame:
     """Tent's two phases: change of silhouette and shift distance against that of accuracy"""
     rows: Rows = []
-    for run in runs:
-        found = clusters(run)
+    for run, found in by_stream(runs).items():
         # Accuracy rises, then falls.
         steps = found.index.min(), found["accuracy"].idxmax(), found.index.max()
         for phase, (first, last) in enumerate(pairwise(steps), 1):
             if first != last:
                 changes = (found.loc[last] - found.loc[first]).items()
-                rows += [(f"phase {phase}", n, run.setting, run.place, c) for n, c in changes]
+                rows += [(f"phase {phase}", n, run.setting, run.stream, c) for n, c in changes]
     return tidy(rows, unit="change of silhouette x 100, of shift distance, of accuracy in points")
 
 
@@ -168,8 +175,8 @@ def starts(runs: Runs) -> pd.DataFrame:
         if flips is not None and source is not None:
             silhouette = clusters(run).loc[0, "silhouette"]
             values = {SILHOUETTE: silhouette, FLIPS: flips, ACCURACY: 100 * source}
-            rows += [("", name, run.setting, run.place, value) for name, value in values.items()]
-    return tidy(rows, unit="by the row; accuracy, %")
+            rows += [("", name, run.setting, run.stream, value) for name, value in values.items()]
+    return tidy(over_seeds(rows), unit="by the row; accuracy, %")
 
 
 starts.says("clusters-flips").rank_correlation(SILHOUETTE, FLIPS, sign=-1)
@@ -286,9 +293,9 @@ without_certain.says("less-at-the-end").above(FIRST, LAST, x=LAST)
 @experiment("flips/FigB.6")
 def over_steps(runs: Runs) -> pd.DataFrame:
     """silhouette, shift distance and accuracy along Tent's steps, by severity"""
-    measures = {run: clusters(run) for run in sorted(runs, key=severity)}
+    measures = by_stream(sorted(runs, key=severity))
     rows = [
-        (name, f"severity {severity(run)}", step, run.place, value)
+        (name, f"severity {severity(run)}", step, run.stream, value)
         for name in CLUSTERS
         for run, found in measures.items()
         for step, value in found[name].items()

@@ -50,10 +50,9 @@ uncommitted code or with unknown threads or processor. A size that was measured 
 judged only at full scale, where three quarters of it suffice (of a share, all but ten points); else its
 direction.
 
-Each of the papers' claims is followed by the paper's words or cells, in brackets, which a test compares
-with the claim where they are printed numbers. Readings of a figure, claims with a threshold of ours, and
-claims of papers that came later are counted apart. [Verdicts that changed](changes.md) lists what this page
-said before an audit."""
+Each of the papers' claims is followed by the paper's words or cells, in brackets; a test compares the cells
+with the claim. Readings of a figure, claims with a threshold of ours, and claims of papers that came later
+are counted apart. [Verdicts that changed](changes.md) lists what this page said before an audit."""
 CHANGES = """# Verdicts that changed
 
 An audit of the comparisons on {} changed the rules by which claims are judged, and which results may judge

@@ -45,6 +45,14 @@ def tidy(rows: Iterable[Sequence[Any]], **facts: Any) -> pd.DataFrame:
     return frame
 
 
+def over_seeds(rows: Rows) -> Rows:
+    """The mean over those rows that differ in their value only, such as the seeds of one stream."""
+    values: dict[tuple[Any, ...], list[float]] = {}
+    for *names, value in rows:
+        values.setdefault(tuple(names), []).append(value)
+    return [(*names, float(np.mean(own))) for names, own in values.items()]
+
+
 @dataclass
 class Table:
     """A tidy frame with its presentation, and lookups in it; numbers are paired by run.
