@@ -108,19 +108,19 @@ def windows(run: Run, column: str = "accuracy", factor: float = 100) -> list[flo
     return [factor * float(part.mean()) for part in np.array_split(run.column(column), WINDOWS)]
 
 
-def by_rate(runs: list[Run]) -> pd.DataFrame:
+def by_rate(runs: list[Run], panel: str = "") -> pd.DataFrame:
     """Accuracy by learning rate, with notes on the best rate and the largest rate within COST of it."""
-    frame = accuracy(runs, curve="method", x="lr", axis="learning rate")
+    frame = accuracy(runs, curve="method", x="lr", panel=panel, axis="learning rate")
     t = Table.of(frame)
     words = "{}: the best rate is {}, the largest within {} points of it {}."
-    both = {method: [*map(written, rates(t, method))] for method in t.curves()}
-    notes = [words.format(method, best, COST, last) for method, (best, last) in both.items()]
+    both = {(p, method): map(written, rates(t, method, p)) for p, method in t.cells}
+    notes = [words.format(", ".join(filter(None, k)), b, COST, last) for k, (b, last) in both.items()]
     frame.attrs |= {"log": True, "notes": notes}
     return frame
 
 
-def rates(t: Table, method: str) -> tuple[X, X]:
+def rates(t: Table, method: str, panel: str = "") -> tuple[X, X]:
     """The best learning rate of a method, and the largest one within COST of it."""
-    means = {x: m for x in t.xs if (m := t.mean("", method, x)) is not None}
+    means = {x: m for x in t.xs if (m := t.mean(panel, method, x)) is not None}
     best = max(means, key=means.__getitem__)
     return best, [x for x in means if means[x] >= means[best] - COST][-1]

@@ -49,6 +49,7 @@ first_version = experiment("rdumb/F1")(accuracy, order=METHODS, average=True)
 first_version.says("rdumb-above-eata").above("RDumb", "EATA", each=ALL)
 
 experiment("rdumb/holdout")(by_rate)
+experiment("rdumb/network-rates")(by_rate, panel="backbone")
 experiment("rdumb/cifar10-rates")(by_rate)
 
 ten_classes = experiment("rdumb/cifar10")(accuracy, order=METHODS, average=True)
