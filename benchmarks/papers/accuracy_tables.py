@@ -113,8 +113,11 @@ def by_rate(runs: list[Run], panel: str = "") -> pd.DataFrame:
     frame = accuracy(runs, curve="method", x="lr", panel=panel, axis="learning rate")
     t = Table.of(frame)
     words = "{}: the best rate is {}, the largest within {} points of it {}."
-    both = {(p, method): map(written, rates(t, method, p)) for p, method in t.cells}
-    notes = [words.format(", ".join(filter(None, k)), b, COST, last) for k, (b, last) in both.items()]
+    notes = []
+    for place, method in t.cells:
+        best, last = map(written, rates(t, method, place))
+        name = ", ".join(filter(None, (place, method)))
+        notes.append(words.format(name, best, COST, last))
     frame.attrs |= {"log": True, "notes": notes}
     return frame
 

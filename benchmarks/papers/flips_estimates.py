@@ -54,7 +54,7 @@ def fitted(points: Points, degree: int = 2, weighted: bool = True) -> "FlipFunct
 
 
 def errors(points: Points, estimate: Estimate) -> pd.Series:
-    """The absolute errors |estimate - accuracy| in points by setting and stream, the mean over its seeds."""
+    """The absolute errors |estimate - accuracy| in points by setting and stream (mean of its seeds)."""
     rows: Rows = []
     for point in points:
         if isinstance(estimate, str):
@@ -315,13 +315,13 @@ def few_classes(runs: Runs) -> pd.DataFrame:
         rows += [("", setting, "error", run, error) for (_, run), error in errors(own, f).items()]
         flips = [("", setting, "flips", p.run.stream, p.flips[False]) for p in own]
         rows += over_seeds(flips)
-    return tidy(rows, unit=f"{UNIT}; label flips of 1,000")
+    return tidy(rows, unit=f"{UNIT}; label flips of 1,000", counts="streams")
 
 
 TEN = besides("CIFAR100-C")
-few_classes.says("few-flips").bounded(TEN, x="flips", most=5, of="streams")
+few_classes.says("few-flips").bounded(TEN, x="flips", most=5)
 # Table 3.1 has 5.75.
-few_classes.says("less-effective").bounded(TEN, x="error", least=5.75, of="streams")
+few_classes.says("less-effective").bounded(TEN, x="error", least=5.75)
 
 
 WITHIN, BEYOND = "flips within the hold-out's", "flips beyond them"

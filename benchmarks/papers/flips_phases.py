@@ -17,6 +17,8 @@ from .picture import scatter
 from .table import FIRST, LAST, Rows, Table, over_seeds, tidy
 
 Runs = list[Run]
+STREAMS = "streams"  # of which the seeds are averaged
+CHANGES = "change of silhouette x 100, of shift distance, of accuracy in points"
 CLUSTERS = {"silhouette": 100, "shift": 1, "accuracy": 100}  # factors
 
 
@@ -147,7 +149,7 @@ def phases(runs: Runs) -> pd.DataFrame:
             if first != last:
                 changes = (found.loc[last] - found.loc[first]).items()
                 rows += [(f"phase {phase}", n, run.setting, run.stream, c) for n, c in changes]
-    return tidy(rows, unit="change of silhouette x 100, of shift distance, of accuracy in points")
+    return tidy(rows, unit=CHANGES, counts=STREAMS)
 
 
 phases.says("clusters-rise").positive("silhouette", x=None)
@@ -176,7 +178,7 @@ def starts(runs: Runs) -> pd.DataFrame:
             silhouette = clusters(run).loc[0, "silhouette"]
             values = {SILHOUETTE: silhouette, FLIPS: flips, ACCURACY: 100 * source}
             rows += [("", name, run.setting, run.stream, value) for name, value in values.items()]
-    return tidy(over_seeds(rows), unit="by the row; accuracy, %")
+    return tidy(over_seeds(rows), unit="by the row; accuracy, %", counts=STREAMS)
 
 
 starts.says("clusters-flips").rank_correlation(SILHOUETTE, FLIPS, sign=-1)
@@ -301,7 +303,7 @@ def over_steps(runs: Runs) -> pd.DataFrame:
         for step, value in found[name].items()
     ]
     unit = "silhouette x 100; shift distance; accuracy of held images, %"
-    return tidy(rows, unit=unit, axis="step")
+    return tidy(rows, unit=unit, axis="step", counts=STREAMS)
 
 
 over_steps.says("clusters-rise").rises(panel="silhouette")

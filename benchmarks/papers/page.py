@@ -74,7 +74,7 @@ def section(
     the section of another scale, which has all published numbers.
     """
     table, scale = Table.read(results["table"]), results["scale"]
-    caption = f"Ours ({scale} scale; {table.unit}, mean ± sd over runs)"
+    caption = f"Ours ({scale} scale; {table.unit}, mean ± sd over {table.counts or 'runs'})"
     if own.takes == "files":
         caption = f"{table.unit}; mean ± sd over repeats"
     published = own.published
@@ -138,7 +138,7 @@ def page(paper: str, several: Iterable[Experiment]) -> str:
 
 def numbers(table: Table, published: Published) -> pd.DataFrame:
     """Our rows with their numbers of runs, and means of rows or columns; each above its published row."""
-    xs = table.xs
+    xs, counts = table.xs, table.counts or "runs"
     if is_thinned(table):
         xs = [xs[n] for n in np.linspace(0, len(xs) - 1, FEW).astype(int)]
     averaged = (table.averaged or {AVERAGE: xs}) if table.summary == "columns" else {}
@@ -147,7 +147,7 @@ def numbers(table: Table, published: Published) -> pd.DataFrame:
         runs = max(map(len, cells.values()))
         ours[key] = {written(x): number(cells.get(x, {}), runs) for x in xs}
         means = {name: [table.mean(*key, x) for x in own] for name, own in averaged.items()}
-        ours[key] |= {name: average(own) for name, own in means.items()} | {"runs": str(runs)}
+        ours[key] |= {name: average(own) for name, own in means.items()} | {counts: str(runs)}
     if table.summary == "rows":
         known = {written(x): [table.mean(*key, x) for key in table.cells] for x in xs}
         columns = {x: sorted(m for m in own if m is not None) for x, own in known.items()}
@@ -161,7 +161,7 @@ def numbers(table: Table, published: Published) -> pd.DataFrame:
         if key in published:
             theirs = {x: text_of(value, "g") for x, value in published[key].items()}
             rows.append({"": f"{label(*key)} (published)", **theirs})
-    last = [*averaged, *([] if table.exact else ["runs"])]
+    last = [*averaged, *([] if table.exact else [counts])]
     first = dict.fromkeys(["", *map(written, xs), *(x for row in published.values() for x in row)])
     return pd.DataFrame(rows, columns=[*(x for x in first if x not in last), *last]).fillna("-")
 

@@ -46,7 +46,11 @@ def tidy(rows: Iterable[Sequence[Any]], **facts: Any) -> pd.DataFrame:
 
 
 def over_seeds(rows: Rows) -> Rows:
-    """The mean over those rows that differ in their value only, such as the seeds of one stream."""
+    """The mean over those rows that differ in their value only, such as the seeds of one stream.
+
+    >>> over_seeds([("", "Tent", 5, "fog 3", 20.0), ("", "Tent", 5, "fog 3", 22.0)])
+    [('', 'Tent', 5, 'fog 3', 21.0)]
+    """
     values: dict[tuple[Any, ...], list[float]] = {}
     for *names, value in rows:
         values.setdefault(tuple(names), []).append(value)
@@ -62,7 +66,8 @@ class Table:
     logarithmic axis. summary: "columns" adds the mean of each row's columns (those in `averaged`, default:
     all), "rows" adds the mean and the worst of each column. pooled: further panels, each with the runs of
     several others. intervals: differences by claim id that do not follow from the rows. points: shares of
-    models by panel, drawn with their lines on probit axes.
+    models by panel, drawn with their lines on probit axes. counts: what its numbers are of, if not of
+    runs, such as streams.
     """
 
     frame: pd.DataFrame
@@ -76,6 +81,7 @@ class Table:
     notes: Sequence[str] = ()
     intervals: Mapping[str, Sequence[Difference | None]] = field(default_factory=dict)
     points: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    counts: str = ""
 
     @classmethod
     def of(cls, frame: pd.DataFrame) -> "Table":

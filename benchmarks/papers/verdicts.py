@@ -73,7 +73,9 @@ class Claim:
     def check(self, table: Table, full: bool = False) -> list[Part]:
         """The parts of the claim, at full scale with the sizes that hold there."""
         sizes = self.at_full if full else {}
-        return [part for check in self.checks for part in check(table, **sizes)]
+        parts = (part for check in self.checks for part in check(table, **sizes))
+        own = {"of": table.counts} if table.counts else {}
+        return [part._replace(**own) for part in parts]
 
     above = deferred(claims.above)
     below = deferred(claims.below)
