@@ -277,12 +277,17 @@ def test_the_embedded_methods_have_the_rates_of_the_hold_out() -> None:
     assert rates(Table(few[:3]), "Tent") == (2, 2)
     assert rates(Table(few), "Tent") == (2, 4)
     committed = Table.read(EXPERIMENTS["rdumb/holdout"].committed["table"])
-    studied = [EXPERIMENTS[f"rdumb/{name}"] for name in ("T2.1", "T2.2", "T2.3", "T2.4", "T2.5")]
+    networks = Table.read(EXPERIMENTS["rdumb/network-rates"].committed["table"])
+    studied = [
+        EXPERIMENTS[f"rdumb/{name}"] for name in ("T2.1", "T2.2", "T2.3", "T2.4", "T2.5", "Fig2.4")
+    ]
     for cell in (cell for own in studied for cell in own.cells("embedded")):
         method, own = str(cell.names["method"]), cell.config["model"]["init_args"]
-        if method not in ("Source", "BNAdapt") and own["backbone"] == "glyphs":
+        if method not in ("Source", "BNAdapt"):
             rate = own["optimizer"]["init_args"]["lr"]
-            assert rate == rates(committed, "ETA" if method == "EATA" else method)[0]
+            network = Path(own["backbone"]).stem.removeprefix("glyphs").removeprefix("-")
+            table = networks if network else committed
+            assert rate == rates(table, "ETA" if method == "EATA" else method, network)[0]
             assert method != "EATA" or own["beta"] * rate == 2000 * 2.5e-4
     newer = Table.read(EXPERIMENTS["field/rates"].committed["table"])
     for cell in EXPERIMENTS["field/glyphs"].cells("embedded"):
