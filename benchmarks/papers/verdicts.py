@@ -74,8 +74,7 @@ class Claim:
         """The parts of the claim, at full scale with the sizes that hold there."""
         sizes = self.at_full if full else {}
         parts = (part for check in self.checks for part in check(table, **sizes))
-        own = {"of": table.counts} if table.counts else {}
-        return [part._replace(**own) for part in parts]
+        return [part._replace(of=table.counts or part.of) for part in parts]
 
     above = deferred(claims.above)
     below = deferred(claims.below)
