@@ -17,7 +17,7 @@ from .picture import scatter
 from .table import FIRST, LAST, Rows, Table, over_seeds, tidy
 
 Runs = list[Run]
-STREAMS = "streams"  # of which the seeds are averaged
+STREAMS = "streams"
 CHANGES = "change of silhouette x 100, of shift distance, of accuracy in points"
 CLUSTERS = {"silhouette": 100, "shift": 1, "accuracy": 100}  # factors
 
