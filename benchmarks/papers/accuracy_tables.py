@@ -9,6 +9,7 @@ import pandas as pd
 from ... import HoldfastError
 from ..results.run_protocol import alike
 from ..results.runs import Run, grouped
+from .claims import words
 from .table import Rows, Table, X, tidy, written
 
 WINDOWS = 20  # number of windows along a stream
@@ -112,12 +113,11 @@ def by_rate(runs: list[Run], panel: str = "") -> pd.DataFrame:
     """Accuracy by learning rate, with notes on the best rate and the largest rate within COST of it."""
     frame = accuracy(runs, curve="method", x="lr", panel=panel, axis="learning rate")
     t = Table.of(frame)
-    words = "{}: the best rate is {}, the largest within {} points of it {}."
+    text = "{}: the best rate is {}, the largest within {} points of it {}."
     notes = []
     for place, method in t.cells:
         best, last = map(written, rates(t, method, place))
-        name = ", ".join(filter(None, (place, method)))
-        notes.append(words.format(name, best, COST, last))
+        notes.append(text.format(words(place, method), best, COST, last))
     frame.attrs |= {"log": True, "notes": notes}
     return frame
 
