@@ -51,7 +51,6 @@ def above(
     than_panel: str | None = None,
     than_x: X | None = None,
     share: float = 1,
-    of: str = "runs",
 ) -> Iterator[Part]:
     """Curves lie above others, or a share of them (in `than_panel` or at `than_x`), by a margin."""
     groups = [("", t.chosen(x))] if each is None else [(written(x), [x]) for x in t.chosen(each)]
@@ -65,7 +64,7 @@ def above(
                 part = {run: share * value for run, value in theirs.items()}
                 found = t.gap(t.by_run(place, one, xs), part)
             other = "0" if share == 0 else other if share == 1 else f"{share:g} x {other}"
-            yield Part(words(place, f"{one} - {other}", name), found, by, of=of)
+            yield Part(words(place, f"{one} - {other}", name), found, by)
 
 
 def below(
@@ -89,13 +88,12 @@ def rises(
     start: Selector = FIRST,
     to: Selector = LAST,
     by: float = 0,
-    of: str = "runs",
 ) -> Iterator[Part]:
     """Curves rise from each x in `start` to each x in `to`, by a margin."""
     for place, one in curves(t, panel, curve):
         for first, last in product(*(t.chosen(s, place, one) for s in (start, to))):
             found = t.gap(t.values(place, one, last), t.values(place, one, first))
-            yield Part(words(place, one, f"{written(last)} - {written(first)}"), found, by, of=of)
+            yield Part(words(place, one, f"{written(last)} - {written(first)}"), found, by)
 
 
 def falls(
@@ -155,14 +153,13 @@ def bounded(
     x: Selector = None,
     least: float = -INF,
     most: float = INF,
-    of: str = "runs",
 ) -> Iterator[Part]:
     """The numbers of curves at each x are within limits; parts are named by what is not a single name."""
     for place, one in curves(t, panel, curve):
         for at in t.chosen(x, place, one):
             places = ["" if isinstance(panel, str) else place, one]
             name = words(*places, "" if isinstance(x, str) else written(at))
-            yield Part(name, t.gap(t.values(place, one, at)), least, most, of)
+            yield Part(name, t.gap(t.values(place, one, at)), least, most)
 
 
 def positive(

@@ -50,6 +50,7 @@ class Experiment:
     sentences: of its claims, by group and id.
     quotes: by id, the paper's words or the cells behind a claim.
     undecidable: by id, why embedded runs cannot decide a claim.
+    counts: what the table has numbers of, if not runs, such as the streams whose seeds it averages.
     """
 
     function: Callable[..., pd.DataFrame]
@@ -64,6 +65,7 @@ class Experiment:
     sentences: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     quotes: Mapping[str, str] = field(default_factory=dict)
     undecidable: Mapping[str, str] = field(default_factory=dict)
+    counts: str = ""
     claims: list[Claim] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
@@ -77,6 +79,7 @@ class Experiment:
         """Add the claim with this id; `about` are further fields of `Claim`."""
         (group,) = (group for group, ids in self.sentences.items() if id in ids)
         known = {"quote": self.quotes.get(id, ""), "undecidable": self.undecidable.get(id, "")}
+        known["counts"] = self.counts
         self.claims.append(Claim(id, self.sentences[group][id], group, **{**known, **about}))
         return self.claims[-1]
 

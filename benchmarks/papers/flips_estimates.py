@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 # The columns of Table 3.1 and their names in runs; ATC uses the largest probability.
 ESTIMATES = {"AC": "AC_T", "DoC": "DoC_T", "ATC": "ATC-MC_T", "COT": "COT_T"}
 UNIT = "mean absolute error, points"
-SETS = "data sets"
 WIDTH8 = ["ViT", "width8"]
 Runs = list[Run]
 Points = list["Point"]
@@ -97,7 +96,7 @@ def top_two(t: Table) -> Parts:
         name: [1.5 - sum(own.get(name, np.inf) < value for own in columns)]
         for name, value in means(t, "WF").items()
     }
-    yield Part("share with WF among two", share_of_runs(ranks), 0.5, of=SETS)
+    yield Part("share with WF among two", share_of_runs(ranks), 0.5, of="data sets")
 
 
 def with_one_f(runs: Runs, x: str, renamed: Renamed = None) -> pd.DataFrame:
@@ -165,7 +164,7 @@ def near_truth(t: Table) -> Parts:
     for panel in besides(FITTED)(t.panels):
         own = numbers.loc[panel]
         gaps = (own["estimate"] - own["accuracy"]).abs().to_dict()
-        yield Part(panel, above_zero(gaps), most=8, of="streams")
+        yield Part(panel, above_zero(gaps), most=8)
 
 
 @experiment("flips/Fig3.7")
@@ -297,11 +296,11 @@ def earlier(t: Table, by_share: float = 0) -> Parts:
     xs = t.of_curve(*place)
     half, last = (t.by_run(*place, own) for own in (xs[len(xs) // 2 :][:1], xs[-1:]))
     gap = paired({name: (1 - by_share) * error for name, error in last.items()}, half)
-    yield Part(f"{1 - by_share:g} x last - middle", gap, 0, of=SETS)
+    yield Part(f"{1 - by_share:g} x last - middle", gap, 0)
 
 
 held_images = experiment("flips/FigB.3")(recounted, kind="held images")
-held_images.says("hundred-suffice").rises(panel="error", by=-2, of=SETS)
+held_images.says("hundred-suffice").rises(panel="error", by=-2)
 
 
 @experiment("flips/B.9")
@@ -313,9 +312,8 @@ def few_classes(runs: Runs) -> pd.DataFrame:
         # f is fitted to the network's own hold-out.
         f = fitted([point for point in held if point.run.weights == own[0].run.weights])
         rows += [("", setting, "error", run, error) for (_, run), error in errors(own, f).items()]
-        flips = [("", setting, "flips", p.run.stream, p.flips[False]) for p in own]
-        rows += over_seeds(flips)
-    return tidy(rows, unit=f"{UNIT}; label flips of 1,000", counts="streams")
+        rows += [("", setting, "flips", p.run.stream, p.flips[False]) for p in own]
+    return tidy(over_seeds(rows), unit=f"{UNIT}; label flips of 1,000")
 
 
 TEN = besides("CIFAR100-C")
@@ -363,16 +361,16 @@ def in_words(points: Points) -> str:
     return f"{text}; ten more flips go with {10 * slope:+.2f} points of accuracy."
 
 
-why.says("less-than-doc").falls("all", start="DoC", to="WF", of="streams")
-why.says("more-with-few").falls(FEW, start="WF", to="DoC", of="streams")
-why.says("form").falls("all", start=OWN_F, to="WF", by=-2, of="streams")
+why.says("less-than-doc").falls("all", start="DoC", to="WF")
+why.says("more-with-few").falls(FEW, start="WF", to="DoC")
+why.says("form").falls("all", start=OWN_F, to="WF", by=-2)
 
 
 @why.says("saturation")
 def saturation(t: Table) -> Parts:
     """The mean error where there are many flips minus that where there are few."""
     gap = unpaired(t.values("", MANY, "WF"), t.values("", FEW, "WF"))
-    yield Part(f"{MANY} - {FEW}", gap, 0, of="streams")
+    yield Part(f"{MANY} - {FEW}", gap, 0)
 
 
-why.says("weights").falls("all", start="WF", to=UNWEIGHTED, of="streams")
+why.says("weights").falls("all", start="WF", to=UNWEIGHTED)

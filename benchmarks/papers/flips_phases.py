@@ -17,8 +17,6 @@ from .picture import scatter
 from .table import FIRST, LAST, Rows, Table, over_seeds, tidy
 
 Runs = list[Run]
-STREAMS = "streams"
-CHANGES = "change of silhouette x 100, of shift distance, of accuracy in points"
 CLUSTERS = {"silhouette": 100, "shift": 1, "accuracy": 100}  # factors
 
 
@@ -64,14 +62,6 @@ def embedded(features: np.ndarray, means: np.ndarray) -> tuple[np.ndarray, np.nd
     perplexity = min(30.0, (len(both) - 1) / 3)
     found = TSNE(perplexity=perplexity, init="pca", random_state=0).fit_transform(both)
     return found[: len(features)], found[len(features) :]
-
-
-def by_stream(runs: Runs) -> dict[Run, pd.DataFrame]:
-    """`clusters` of each stream, the mean over its seeds; a stream is given as its first run."""
-    return {
-        same[0]: pd.concat(map(clusters, same)).groupby(level=0).mean()
-        for same in grouped(runs, lambda run: run.stream).values()
-    }
 
 
 @experiment("flips/Fig3.1", picture=draw_embeddings)
@@ -142,14 +132,15 @@ for less, more in ((0, 1), (1, 10), (10, 50)):
 def phases(runs: Runs) -> pd.DataFrame:
     """Tent's two phases: change of silhouette and shift distance against that of accuracy"""
     rows: Rows = []
-    for run, found in by_stream(runs).items():
+    for (setting, stream), same in grouped(runs, lambda run: (run.setting, run.stream)).items():
+        found = pd.concat(map(clusters, same)).groupby(level=0).mean()
         # Accuracy rises, then falls.
         steps = found.index.min(), found["accuracy"].idxmax(), found.index.max()
         for phase, (first, last) in enumerate(pairwise(steps), 1):
             if first != last:
                 changes = (found.loc[last] - found.loc[first]).items()
-                rows += [(f"phase {phase}", n, run.setting, run.stream, c) for n, c in changes]
-    return tidy(rows, unit=CHANGES, counts=STREAMS)
+                rows += [(f"phase {phase}", n, setting, stream, c) for n, c in changes]
+    return tidy(rows, unit="change of silhouette x 100, of shift distance, of accuracy in points")
 
 
 phases.says("clusters-rise").positive("silhouette", x=None)
@@ -178,7 +169,7 @@ def starts(runs: Runs) -> pd.DataFrame:
             silhouette = clusters(run).loc[0, "silhouette"]
             values = {SILHOUETTE: silhouette, FLIPS: flips, ACCURACY: 100 * source}
             rows += [("", name, run.setting, run.stream, value) for name, value in values.items()]
-    return tidy(over_seeds(rows), unit="by the row; accuracy, %", counts=STREAMS)
+    return tidy(over_seeds(rows), unit="by the row; accuracy, %")
 
 
 starts.says("clusters-flips").rank_correlation(SILHOUETTE, FLIPS, sign=-1)
@@ -295,7 +286,7 @@ without_certain.says("less-at-the-end").above(FIRST, LAST, x=LAST)
 @experiment("flips/FigB.6")
 def over_steps(runs: Runs) -> pd.DataFrame:
     """silhouette, shift distance and accuracy along Tent's steps, by severity"""
-    measures = by_stream(sorted(runs, key=severity))
+    measures = {run: clusters(run) for run in sorted(runs, key=severity)}
     rows = [
         (name, f"severity {severity(run)}", step, run.stream, value)
         for name in CLUSTERS
@@ -303,7 +294,7 @@ def over_steps(runs: Runs) -> pd.DataFrame:
         for step, value in found[name].items()
     ]
     unit = "silhouette x 100; shift distance; accuracy of held images, %"
-    return tidy(rows, unit=unit, axis="step", counts=STREAMS)
+    return tidy(over_seeds(rows), unit=unit, axis="step")
 
 
 over_steps.says("clusters-rise").rises(panel="silhouette")

@@ -74,7 +74,8 @@ def section(
     the section of another scale, which has all published numbers.
     """
     table, scale = Table.read(results["table"]), results["scale"]
-    caption = f"Ours ({scale} scale; {table.unit}, mean ± sd over {table.counts or 'runs'})"
+    counts = own.counts or "runs"
+    caption = f"Ours ({scale} scale; {table.unit}, mean ± sd over {counts})"
     if own.takes == "files":
         caption = f"{table.unit}; mean ± sd over repeats"
     published = own.published
@@ -91,7 +92,7 @@ def section(
     if differences:
         largest = listed(differences[:LARGEST])
         parts.append(f"The largest differences from the paper's setup:\n\n{largest}")
-    parts.append(f"{caption}:\n\n{formatted(numbers(table, published), form)}")
+    parts.append(f"{caption}:\n\n{formatted(numbers(table, published, counts), form)}")
     if protocol := results.get("protocol"):  # results of earlier versions lack it
         parts.append(f"P{protocol[1:]}; {table.unit.partition(', ')[0]}.")
     if table.axis:
@@ -136,9 +137,12 @@ def page(paper: str, several: Iterable[Experiment]) -> str:
     return "\n\n".join([PAGE.format(PAPERS[paper]), *sections]) + "\n"
 
 
-def numbers(table: Table, published: Published) -> pd.DataFrame:
-    """Our rows with their numbers of runs, and means of rows or columns; each above its published row."""
-    xs, counts = table.xs, table.counts or "runs"
+def numbers(table: Table, published: Published, counts: str) -> pd.DataFrame:
+    """Our rows with their numbers of runs, and means of rows or columns; each above its published row.
+
+    counts: what is written for "runs".
+    """
+    xs = table.xs
     if is_thinned(table):
         xs = [xs[n] for n in np.linspace(0, len(xs) - 1, FEW).astype(int)]
     averaged = (table.averaged or {AVERAGE: xs}) if table.summary == "columns" else {}

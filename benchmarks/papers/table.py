@@ -66,8 +66,7 @@ class Table:
     logarithmic axis. summary: "columns" adds the mean of each row's columns (those in `averaged`, default:
     all), "rows" adds the mean and the worst of each column. pooled: further panels, each with the runs of
     several others. intervals: differences by claim id that do not follow from the rows. points: shares of
-    models by panel, drawn with their lines on probit axes. counts: what its numbers are of, if not of
-    runs, such as streams.
+    models by panel, drawn with their lines on probit axes.
     """
 
     frame: pd.DataFrame
@@ -81,7 +80,6 @@ class Table:
     notes: Sequence[str] = ()
     intervals: Mapping[str, Sequence[Difference | None]] = field(default_factory=dict)
     points: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    counts: str = ""
 
     @classmethod
     def of(cls, frame: pd.DataFrame) -> "Table":

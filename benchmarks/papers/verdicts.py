@@ -46,6 +46,7 @@ class Claim:
     arguments of its checks at full scale, such as a size that was measured on ImageNet; at other scales
     its direction is judged. undecidable: the reason why embedded runs cannot decide the claim. premise: a
     check that must hold for the claim to be meaningful; `unless` states what is missing without it.
+    counts: what its checks count, if not runs.
     """
 
     id: str
@@ -56,6 +57,7 @@ class Claim:
     undecidable: str = ""
     premise: Check | None = None
     unless: str = ""
+    counts: str = ""
     checks: list[Callable[..., Parts]] = field(default_factory=list)
 
     def __call__(self, check: Check) -> Check:
@@ -74,7 +76,7 @@ class Claim:
         """The parts of the claim, at full scale with the sizes that hold there."""
         sizes = self.at_full if full else {}
         parts = (part for check in self.checks for part in check(table, **sizes))
-        return [part._replace(of=table.counts or part.of) for part in parts]
+        return [part._replace(of=self.counts or part.of) for part in parts]
 
     above = deferred(claims.above)
     below = deferred(claims.below)
