@@ -247,15 +247,21 @@ def stated(name: str, seed: int, mean: Colour, std: Colour, source: ImageSource)
     return {"name": name, "seed": seed, **colours, "data": data}
 
 
-def write(out: Path, training: Training, held: ImageSource, count: int) -> dict[str, str]:
+def write(
+    out: Path, training: Training, held: ImageSource, count: int, half: bool = False
+) -> dict[str, str]:
     """Carry out a training, evaluate its model on the first `count` held-out images, and save it.
 
     The facts become the header of the safetensors file, which replaces an existing one atomically.
+    half: store convolutions and linear layers in float16, to which they are rounded before the evaluation.
     """
     out.parent.mkdir(parents=True, exist_ok=True)
     begin, unfinished, model = time.time(), out.with_suffix(".unfinished.pt"), training.model
     training.carry_out(unfinished)
     seconds, net = time.time() - begin, model.get_submodule("net")
+    large = {id(p) for p in net.parameters() if half and p.ndim > 1}
+    for parameter in (p for p in net.parameters() if id(p) in large):
+        parameter.data = parameter.data.half().float()
     found = training.facts | {
         "seconds": round(seconds),
         "net": f"{type(net).__name__}({held.classes})",
@@ -268,7 +274,10 @@ def write(out: Path, training: Training, held: ImageSource, count: int) -> dict[
         "date": datetime.date.today().isoformat(),
     }
     facts = {key: str(value) for key, value in found.items()}
-    state = {key: tensor.cpu().contiguous() for key, tensor in net.state_dict().items()}
+    state = {
+        key: (tensor.half() if id(tensor) in large else tensor).cpu().contiguous()
+        for key, tensor in net.state_dict(keep_vars=True).items()
+    }
     with whole_file(out) as file:
         save_file(state, file, facts)
     unfinished.unlink(missing_ok=True)

@@ -35,6 +35,13 @@ def parser() -> argparse.ArgumentParser:
                 type=int,
                 help="default: 200, or 50 (resnet20); continues after the last",
             )
+    options = subjects.add_parser("tiny-imagenet", help="train a small ResNet for Tiny ImageNet")
+    add = options.add_argument
+    add("--data", required=True, help="folder with train/SYNSET/ and val/SYNSET/")
+    add("--seed", type=int, default=0, help="default: 0")
+    add("--out", type=Path, help="file of the weights (default: in runs/source)")
+    add("--norm", choices=("batch", "group"), default="batch", help="default: batch")
+    add("--epochs", type=int, help="default: 30; continues after the last")
     add = subjects.add_parser(
         "ensemble", help="train models that differ in one factor"
     ).add_argument
@@ -56,15 +63,21 @@ def main(argv: list[str]) -> int:
         print(f"{total:.0f} processor seconds; next: holdfast estimators agree {config['out']}")
         return 0
     from .source_models import write_cifar, write_embedded
+    from .tiny_imagenet import write_tiny_imagenet
 
     # The learning rate of fewer than four steps could not rise and fall.
     in_range(4, steps=options.get("steps"))
     in_range(1, width=options.get("width"), epochs=options.get("epochs"))
     ending = "-resnet20" if options.get("net") == "resnet20" else ""
+    ending += "-group" if options.get("norm") == "group" and name == "tiny-imagenet" else ""
     ending += "" if name in ("glyphs", "digits") else f"-seed{options['seed']}"
     out = options.pop("out") or Path("runs/source", f"{name}{ending}.safetensors")
-    write = write_embedded if name in ("glyphs", "digits") else write_cifar
-    facts = write(out, name, **options)
+    writers = {
+        "glyphs": write_embedded,
+        "digits": write_embedded,
+        "tiny-imagenet": write_tiny_imagenet,
+    }
+    facts = writers.get(name, write_cifar)(out, name, **options)
     print(
         f"{out}: accuracy {facts['accuracy']} with running statistics, "
         f"{facts['accuracy_batch_statistics']} with those of batches of 64"
