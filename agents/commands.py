@@ -140,7 +140,7 @@ def demo(args: Namespace) -> None:
 
 def score_runs(args: Namespace) -> None:
     """Score result files."""
-    from .citeme_tables import beside_paper
+    from .paper_settings import beside_paper
     from .score import score
     from .summary import of_run, table
 
@@ -232,8 +232,7 @@ def evaluate_dense(args: Namespace) -> None:
 
 def find_ambiguous(args: Namespace) -> None:
     """Estimate how many excerpts cite several papers (a lower bound), beside CiteME's table 6."""
-    from .citeme_tables import published
-    from .curation import is_ambiguous
+    from .curation import AMBIGUOUS_PERCENT, is_ambiguous
     from .score import proportion
 
     for path in args.files:
@@ -242,7 +241,7 @@ def find_ambiguous(args: Namespace) -> None:
         unmarked = verdicts.count(None)
         rate = proportion(verdicts.count(True), len(excerpts) - unmarked)
         say(f"{path.name}: {rate}; {unmarked} without a mark of the target excluded")
-    printed = ", ".join(f"{name} {value} %" for name, value in published()["table_6"].items())
+    printed = ", ".join(f"{name} {value} %" for name, value in AMBIGUOUS_PERCENT.items())
     print(f"CiteME, table 6 (its regular expression is not published): {printed}.")
 
 
@@ -275,8 +274,7 @@ def import_people(args: Namespace) -> None:
     In CiteME (section 2), 20 experts answered 5 of 100 samples each within two minutes: 69.7 % correct
     in 38.2 s on average; a second expert agreed in 71 % of cases, and one of the two was correct in 93 %.
     """
-    from .citeme_tables import published
-    from .curation import agreement, answers, as_records
+    from .curation import HUMAN_PERCENT, agreement, answers, as_records
 
     dataset = dataset_in(args)
     rows = answers(args.answers, dataset)
@@ -291,8 +289,7 @@ def import_people(args: Namespace) -> None:
         print(f"  the same title      {figures['same_title']}   (CiteME 71 %)")
         print(f"  both right or wrong {figures['same_verdict']}")
         print(f"  at least one right  {figures['at_least_one_right']}   (CiteME 93 %)")
-    human = published()["human_percent"]
-    print(f"CiteME: {human} % right, 38.2 s on average, at most two minutes.")
+    print(f"CiteME: {HUMAN_PERCENT} % right, 38.2 s on average, at most two minutes.")
     print(f"Next: holdfast cite score {args.out}")
 
 

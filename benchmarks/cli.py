@@ -21,7 +21,7 @@ COMMANDS = {
         "benchmarks.suites.tune",
         "choose the settings of a suite's methods by one rule and budget",
     ),
-    "paper": ("benchmarks.papers.paper", "reproduce a table or figure of the papers"),
+    "paper": ("benchmarks.papers.engine.command", "reproduce a table or figure of the papers"),
     "estimators": ("benchmarks.results.estimators", "evaluate accuracy estimators and alarms"),
     "train": ("benchmarks.train.train", "train source models and ensembles"),
     "calibrate": ("benchmarks.streams.calibrate", "measure the accuracies that CCC is built from"),

@@ -4,13 +4,18 @@ import argparse
 import re
 import shlex
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .. import HoldfastError, in_range
 from ..files import reason
 from ..imagenet import CORRUPTIONS
 from .common_options import add_source, command_parser
-from .suites import grid, suite
+from .suites import grid
+from .suites.cell import Cell
+from .suites.options import RunOptions, add_run_options
+from .suites.suite import run_cells
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,97 +41,145 @@ def parser() -> argparse.ArgumentParser:
     add("--severity", type=float, default=5, help="severity from 0 to 5 (default: 5)")
     add("--corruptions", nargs="+", default=CORRUPTIONS, help="default: the 15 of ImageNet-C")
     add("--images", type=int, help=f"per corruption (default: those of the source, at most {MOST})")
-    suite.add_options(parser)
+    add_run_options(parser)
     return parser
 
 
 def main(argv: list[str]) -> int:
     """Try a step of each method, run unfinished cells, then print the table."""
     args = parser().parse_args(argv)
-    args.command, args.per_image = shlex.join(["holdfast", "corruptions", *argv]), True
-    source, config = described(args)
-    cells = list(grid.cells(config))
+    command = shlex.join(["holdfast", "corruptions", *argv])
+    options = RunOptions.parsed(args, command=command, per_image=True)
+    measurement = Measurement.parsed(args)
+    suite = measurement.suite(args.methods, args.corruptions, options)
+    cells, images = list(grid.cells(suite)), measurement.images
     try:
-        if todo := [cell for cell in grid.share(cells, *args.share) if not cell.finished]:
-            print(f"{len(todo)} runs of {args.images:,} images: about {tried(todo, source, args)}")
-        failed, _ = suite.run_cells(cells, args)
+        if todo := [cell for cell in grid.share(cells, *options.share) if not cell.finished]:
+            duration = measurement.foretold(todo, options.jobs or 1)
+            print(f"{len(todo)} runs of {images:,} images: about {duration}")
+        failed, _ = run_cells(cells, options)
     except KeyboardInterrupt:  # the message of a run names --resume, which this command lacks
         raise KeyboardInterrupt("interrupted; rerun the same command to continue") from None
     table = 100 * accuracies(cells)
     print(table.to_string(float_format="{:.1f}".format, na_rep="-"))
-    bound = 196 * (0.25 / (args.images * len(config["seeds"]))) ** 0.5
+    bound = 196 * (0.25 / (images * len(suite["seeds"]))) ** 0.5
     print(
-        f"(accuracy per image in % at severity {args.severity:g}, {args.images:,} images per "
+        f"(accuracy per image in % at severity {args.severity:g}, {images:,} images per "
         f"corruption, each from the source model; 95 % intervals within ± {bound:.1f} points; the "
         "mean excludes clean images)"
     )
     return int(failed > 0)
 
 
-def described(args: argparse.Namespace) -> "tuple[ImageSource, dict[str, Any]]":
-    """The images, and the suite of every method on them, clean and corrupted; completes the options."""
-    # Deferred: they import torch.
-    from ..datamodules.corruptions import check
-    from ..datamodules.sources.named import open_source, source_config
+@dataclass(frozen=True)
+class Measurement:
+    """A network on the images of a source, clean and under each corruption.
 
-    in_range(1, images=args.images)
-    chosen: Any = args.source, args.size, "stream", "center", args.labels
-    source = open_source(*chosen)
-    args.images = args.images or min(len(source), MOST)
-    table = TABLES.get(source.size, "imagenet")
-    for name in args.corruptions:
-        check(name, args.severity, table)
-    data = {
-        "source": source_config(*chosen),
-        "severities": [args.severity],
-        "each": args.images,
-        "table": table,
-    }
-    streams = {
-        name if name == CLEAN else f"{name} {args.severity:g}": {
-            "class_path": "Corrupted",
-            "init_args": {**data, "corruptions": [] if name == CLEAN else [name]},
-            "factors": {"corruption": name},
-            "setting": CLEAN if name == CLEAN else f"severity {args.severity:g}",
-        }
-        for name in (CLEAN, *args.corruptions)
-    }
-    folder = re.sub(r"[^\w.-]+", "-", args.backbone).strip("-.")[:80] or "backbone"
-    return source, {
-        "out": args.out or f"runs/corruptions/{folder}",
-        "common": {"model": {"init_args": {"backbone": args.backbone}}},
-        "methods": {name.rpartition(".")[2]: {"class_path": name} for name in args.methods},
-        "streams": streams,
-        "seeds": args.seeds or [43],
-    }
-
-
-def tried(cells: list[grid.Cell], source: "ImageSource", args: argparse.Namespace) -> str:
-    """The time that the cells will take, from the first step of each method and a few corrupted images.
-
-    Raises:
-        HoldfastError: if the labels do not fit the network, or a step fails, as it would in every run.
+    config: the source's class path and arguments. images: number per corruption. labels: the option
+    --labels, or None.
     """
-    # Deferred: they import torch and pandas.
-    import torch
 
-    from ..datamodules.corruptions import corrupt
-    from .results.text_table import duration
-    from .suites.execution import cores
-    from .test import fixed_threads, parts
+    backbone: str
+    source: "ImageSource"
+    config: Any
+    images: int
+    severity: float
+    labels: str | None
+    folder: str  # the option --source
 
-    # Seconds: of a run beside its images and of an image in a step, by method; to make it, by corruption.
-    steps: dict[str, tuple[float, float]] = {}
-    make: dict[str, float] = {}
-    device = torch.accelerator.current_accelerator(True) or "cpu"
-    for name, cell in {cell.names["method"]: cell for cell in reversed(cells)}.items():
+    @classmethod
+    def parsed(cls, args: argparse.Namespace) -> "Measurement":
+        """That of the command's options; raises HoldfastError if a corruption or a number is invalid."""
+        # Deferred: they import torch.
+        from ..datamodules.corruptions import check
+        from ..datamodules.sources.named import open_source, source_config
+
+        in_range(1, images=args.images)
+        choice: Any = args.source, args.size, "stream", "center", args.labels
+        source = open_source(*choice)
+        images = args.images or min(len(source), MOST)
+        measurement = cls(
+            args.backbone,
+            source,
+            source_config(*choice),
+            images,
+            args.severity,
+            args.labels,
+            args.source,
+        )
+        for name in args.corruptions:
+            check(name, args.severity, measurement.table)
+        return measurement
+
+    @property
+    def table(self) -> str:
+        """The corruptions' parameters."""
+        return TABLES.get(self.source.size, "imagenet")
+
+    def suite(
+        self, methods: Sequence[str], corruptions: Sequence[str], options: RunOptions
+    ) -> dict[str, Any]:
+        """The suite of every method, clean and corrupted."""
+        data = {
+            "source": self.config,
+            "severities": [self.severity],
+            "each": self.images,
+            "table": self.table,
+        }
+        streams = {
+            name if name == CLEAN else f"{name} {self.severity:g}": {
+                "class_path": "Corrupted",
+                "init_args": {**data, "corruptions": [] if name == CLEAN else [name]},
+                "factors": {"corruption": name},
+                "setting": CLEAN if name == CLEAN else f"severity {self.severity:g}",
+            }
+            for name in (CLEAN, *corruptions)
+        }
+        folder = re.sub(r"[^\w.-]+", "-", self.backbone).strip("-.")[:80] or "backbone"
+        return {
+            "out": options.out or f"runs/corruptions/{folder}",
+            "common": {"model": {"init_args": {"backbone": self.backbone}}},
+            "methods": {name.rpartition(".")[2]: {"class_path": name} for name in methods},
+            "streams": streams,
+            "seeds": options.seeds or [43],
+        }
+
+    def foretold(self, cells: list[Cell], jobs: int) -> str:
+        """How long the cells will take, from the first step of each method and a few corrupted images.
+
+        Raises:
+            HoldfastError: if the labels do not fit the network, or a step fails, as it would in every run.
+        """
+        # Deferred: they import torch and pandas.
+        from .results.text_table import duration
+        from .suites.execution import cores
+
+        first = {cell.names["method"]: cell for cell in reversed(cells)}
+        steps = {name: self._try_step(name, cell) for name, cell in first.items()}
+        making = self._seconds_to_make({cell.factors["corruption"] for cell in cells})
+        jobs = min(jobs, cores())
+        total = 0.0
+        for cell in cells:
+            start, step = steps[cell.names["method"]]
+            make = making[cell.factors["corruption"]]
+            # A step uses all cores, making a batch one; a run makes its batches in one process.
+            total += start / jobs + self.images * max(make / jobs, step + make / cores())
+        return duration(total)
+
+    def _try_step(self, name: str, cell: Cell) -> tuple[float, float]:
+        """Seconds of a run of this method beside its images, and of an image in its first step."""
+        import torch  # deferred: slow to import
+
+        from .test import parts
+
+        device = torch.accelerator.current_accelerator(True) or "cpu"
         begun = time.perf_counter()
         method, stream = parts(cell.config)
         method.to(device)
         start = START + time.perf_counter() - begun
-        images = stream.batch(torch.arange(min(args.images, stream.batch_size))).images.to(device)
+        images = stream.batch(torch.arange(min(self.images, stream.batch_size))).images.to(device)
         try:
-            check_classes(source, method.predict(images[:2]).shape[1], args)
+            self._check_classes(method.predict(images[:2]).shape[1])
             method.fit([images])
             begun = time.perf_counter()
             method.adapt(images).cpu()
@@ -137,53 +190,56 @@ def tried(cells: list[grid.Cell], source: "ImageSource", args: argparse.Namespac
                 f"The first step of {name} raises {type(error).__name__} ({reason(error)}). Fix the "
                 "network or the method, or pass another --size."
             ) from error
-        steps[name] = start, (time.perf_counter() - begun) / len(images)
-    index, table = torch.arange(min(FEW, len(source))), TABLES.get(source.size, "imagenet")
-    with fixed_threads(1):  # as in the process that makes batches
-        begun = time.perf_counter()
-        images, _ = source.load(index, index)
-        read = time.perf_counter() - begun
-        for name in {cell.factors["corruption"] for cell in cells}:
+        return start, (time.perf_counter() - begun) / len(images)
+
+    def _seconds_to_make(self, corruptions: set[str]) -> dict[str, float]:
+        """Seconds in which one thread reads and corrupts an image, by corruption."""
+        import torch  # deferred: slow to import
+
+        from ..datamodules.corruptions import corrupt
+        from .test import fixed_threads
+
+        index = torch.arange(min(FEW, len(self.source)))
+        seconds = {}
+        with fixed_threads(1):  # as in the process that makes batches
             begun = time.perf_counter()
-            if name != CLEAN:
-                corrupt(images, name, args.severity, index, table=table)
-            make[name] = (read + time.perf_counter() - begun) / len(index)
-    jobs = min(args.jobs or 1, cores())
-    total = 0.0
-    for cell in cells:
-        (start, step), own = steps[cell.names["method"]], make[cell.factors["corruption"]]
-        # A step uses all cores, making a batch one; a run makes its batches in one process.
-        total += start / jobs + args.images * max(own / jobs, step + own / cores())
-    return duration(total)
+            images, _ = self.source.load(index, index)
+            read = time.perf_counter() - begun
+            for name in corruptions:
+                begun = time.perf_counter()
+                if name != CLEAN:
+                    corrupt(images, name, self.severity, index, table=self.table)
+                seconds[name] = (read + time.perf_counter() - begun) / len(index)
+        return seconds
+
+    def _check_classes(self, outputs: int) -> None:
+        """Compare all labels, and the classes of a folder, with the network's outputs, once for all runs.
+
+        Raises:
+            HoldfastError: if a label has no output, or a folder has other classes without --labels.
+        """
+        import torch  # deferred: slow to import
+
+        from ..datamodules import ImageFolder, ImageNet
+        from ..methods.checks import check_labels
+
+        source = self.source
+        if isinstance(source, ImageFolder) and self.labels is None and source.classes != outputs:
+            synsets = isinstance(source, ImageNet)
+            kinds = {
+                "folders": "numbers of the folders in alphabetical order",
+                "imagenet": "ImageNet's numbers of the synsets that name the folders",
+            }
+            kind, other = sorted(kinds, reverse=synsets)
+            raise HoldfastError(
+                f"The labels of {self.folder} are {kinds[kind]}, from 0 to {source.classes - 1}, but "
+                f"{self.backbone} has {outputs:,} outputs. Pass --labels {other} for {kinds[other]}, or "
+                f"--labels {kind} if the numbers are right."
+            )
+        check_labels(source.labels_of(torch.arange(len(source))), outputs, source.classes)
 
 
-def check_classes(source: "ImageSource", outputs: int, args: argparse.Namespace) -> None:
-    """Compare all labels, and the classes of a folder, with the network's outputs, once for all runs.
-
-    Raises:
-        HoldfastError: if a label has no output, or a folder has other classes and --labels is not given.
-    """
-    import torch  # deferred: slow to import
-
-    from ..datamodules import ImageFolder, ImageNet
-    from ..methods.checks import check_labels
-
-    if isinstance(source, ImageFolder) and args.labels is None and source.classes != outputs:
-        synsets = isinstance(source, ImageNet)
-        kinds = {
-            "folders": "numbers of the folders in alphabetical order",
-            "imagenet": "ImageNet's numbers of the synsets that name the folders",
-        }
-        found, other = sorted(kinds, reverse=synsets)
-        raise HoldfastError(
-            f"The labels of {args.source} are {kinds[found]}, from 0 to {source.classes - 1}, but "
-            f"{args.backbone} has {outputs:,} outputs. Pass --labels {other} for {kinds[other]}, or "
-            f"--labels {found} if the numbers are right."
-        )
-    check_labels(source.labels_of(torch.arange(len(source))), outputs, source.classes)
-
-
-def accuracies(cells: list[grid.Cell]) -> "pd.DataFrame":
+def accuracies(cells: list[Cell]) -> "pd.DataFrame":
     """Accuracy per image by corruption and method, mean over seeds; NaN if unfinished.
 
     The mean over corruptions excludes the clean images.

@@ -6,7 +6,9 @@ import sys
 from typing import Any
 
 from .common_options import command_parser
-from .suites import grid, suite
+from .suites import grid
+from .suites.options import RunOptions, add_run_options, repeating
+from .suites.suite import load_suite, run_and_report
 
 FIRST = ("Source", "Tent", "RDumb")  # whose figure is drawn before the other methods run
 
@@ -18,7 +20,7 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="run a stream of 115,200 images in place of 25,600 (about five minutes)",
     )
-    suite.add_options(parser)
+    add_run_options(parser)
     return parser
 
 
@@ -26,18 +28,18 @@ def main(argv: list[str]) -> int:
     """Run the suite `demo` (benchmarks/configs/suites/demo.yaml)."""
     args = parser().parse_args(argv)
     words = ["holdfast", "demo", *(["--long"] if args.long else [])]
-    args.command = suite.repeating(*words, seeds=args.seeds)
-    return run(suite.load("demo", args, "long" if args.long else "short"), args)
+    options = RunOptions.parsed(args, command=repeating(*words, seeds=args.seeds))
+    return run(load_suite("demo", options, "long" if args.long else "short"), options, args.long)
 
 
-def run(config: dict[str, Any], args: argparse.Namespace) -> int:
+def run(suite: dict[str, Any], options: RunOptions, long: bool = False) -> int:
     """Run and report three methods, then all, and print what to do next."""
-    first = config | {"methods": {name: config["methods"][name] for name in FIRST}}
+    first = suite | {"methods": {name: suite["methods"][name] for name in FIRST}}
     print(f"Accuracy over the stream of {', '.join(FIRST)}, then of the other methods:", flush=True)
     if not all(cell.finished for cell in grid.cells(first)):
-        suite.run_and_report(first, args)
-    status = suite.run_and_report(config, args)
-    print(next_commands(config["out"], args.long))
+        run_and_report(first, options)
+    status = run_and_report(suite, options)
+    print(next_commands(suite["out"], long))
     return status
 
 

@@ -65,6 +65,19 @@ def on_config(config: Any) -> None:
     for part in PARTS:
         for file, heading, _ in class_pages(part):
             sections[part.capitalize()].append({heading: f"{part}/{file}"})
+    sections["Papers"][:] = map(with_tables, sections["Papers"])
+
+
+def with_tables(entry: dict[str, str]) -> dict[str, Any]:
+    """An entry of the navigation; a paper has the pages of its tables, in the order of its front page."""
+    ((title, page),) = entry.items()
+    folder = (ROOT / "docs" / page).with_suffix("")
+    if not folder.is_dir():
+        return entry
+    text = folder.with_suffix(".md").read_text(encoding="utf-8").partition("\n## ")[2]
+    names = re.findall(rf"\]\({folder.name}/([^/]+)\.md\)", text)
+    tables = [{name: f"papers/{folder.name}/{name}.md"} for name in names]
+    return {title: [{"Summary": page}, *tables]}
 
 
 def class_pages(part: str) -> list[tuple[str, str, dict[str, list[str]]]]:

@@ -116,13 +116,6 @@ def test_no_circles() -> None:
     check(left)
 
 
-def test_file_names_are_unique() -> None:
-    """Of the package and the docs, so that a name says which file is meant."""
-    files = [path for part in (*PARTS, "core", "docs") for path in (ROOT / part).rglob("*.py")]
-    names = Counter(path.name for path in files if path.name != "__init__.py")
-    assert [name for name, count in names.items() if count > 1] == []
-
-
 def test_imports_of_our_own_are_relative() -> None:
     nodes = [(a, node) for a, path in own_modules().items() for node in ast.walk(parsed(path))]
     names = {(a, alias.name) for a, n in nodes if isinstance(n, ast.Import) for alias in n.names}

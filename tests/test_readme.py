@@ -26,8 +26,10 @@ from holdfast.benchmarks import demo
 from holdfast.benchmarks.cli import COMMANDS, main
 from holdfast.benchmarks.presets import with_presets
 from holdfast.benchmarks.results.runs import collect
-from holdfast.benchmarks.suites import grid, suite
+from holdfast.benchmarks.suites import grid
 from holdfast.benchmarks.suites.cell import check_cells
+from holdfast.benchmarks.suites.options import RunOptions
+from holdfast.benchmarks.suites.suite import load_suite
 from holdfast.benchmarks.test import parsed
 from holdfast.run_folder import read_rows
 
@@ -182,10 +184,9 @@ def test_the_snippets_of_the_pages_run(
 
 def test_the_demo(folder: Path, capsys: pytest.CaptureFixture) -> None:
     """Two batches of each method: three and their figure first, commands at the end."""
-    args = demo.parser().parse_args([])
-    config = suite.load("demo", args)
+    config = load_suite("demo", RunOptions())
     config["streams"]["ccc-glyphs"]["init_args"] |= {"images": 128, "num_workers": 0}
-    assert demo.run(config, args) == 0
+    assert demo.run(config, RunOptions()) == 0
     shown = capsys.readouterr().out
     assert re.findall(r"^(\w+), steps .*: accuracy", shown, re.M)[::2] == [
         *("Source", "Tent", "RDumb", "BNAdapt", "ETA", "EATA")

@@ -2,63 +2,56 @@
 
 import argparse
 import json
-import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ... import HoldfastError
 from ...run_folder import ERROR
-from ..common_options import add_share, command_parser
+from ..common_options import command_parser
 from ..results import report
 from . import grid
 from .cell import Cell, check_cells, prepare
 from .execution import Processes, Runner, run_all
+from .options import (
+    DATA_FOLDERS,
+    RunOptions,
+    add_data_options,
+    add_run_options,
+    add_suite_file,
+    repeating,
+)
 
-FOLDERS = {  # of the user's data: options, and words in the suites
-    "images": "ImageNet's images in folders named by synset: its validation set, or any others "
-    "(https://image-net.org)",
-    "cifar": "CIFAR-10, as torchvision.datasets.CIFAR10(FOLDER, download=True) stores it, or with images "
-    "in test/CLASS/ and train/CLASS/",
-}
 
-
-def run_cells(cells: list[Cell], args: argparse.Namespace) -> tuple[int, int]:
+def run_cells(cells: list[Cell], options: RunOptions) -> tuple[int, int]:
     """Run unfinished cells; returns how many failed and how many run elsewhere."""
-    if args.jobs == 0 or min(args.jobs or 0, args.retries, args.cpus, args.gpus or 0) < 0:
+    jobs = options.jobs
+    if jobs == 0 or min(jobs or 0, options.retries, options.cpus, options.gpus or 0) < 0:
         raise HoldfastError("--jobs must be at least 1; --retries, --cpus and --gpus at least 0.")
-    check_folders(cells, args)
+    _check_data_folders(cells, options.data)
     check_cells(cells)
-    prepare(cells, args.command)
+    prepare(cells, options.command)
     runner: Runner | None = None
-    if args.backend == "ray":
+    if options.backend == "ray":
         from .ray_executor import RayTasks  # deferred: an extra
 
-        runner = RayTasks(args.jobs, args.cpus, args.gpus)
-    elif args.jobs not in (None, 1):
-        runner = Processes(args.jobs)
-    ended = run_all(grid.share(cells, *args.share), runner, args.retries, args.per_image)
+        runner = RayTasks(jobs, options.cpus, options.gpus)
+    elif jobs not in (None, 1):
+        runner = Processes(jobs)
+    share = grid.share(cells, *options.share)
+    ended = run_all(share, runner, options.retries, options.per_image)
     return ended["failed"], ended["elsewhere"]
 
 
-def check_folders(cells: list[Cell], args: argparse.Namespace) -> None:
+def _check_data_folders(cells: list[Cell], folders: Mapping[str, str]) -> None:
     """Refuse runs whose data are not given, and a folder that does not exist."""
     needed = json.dumps([cell.config for cell in cells], default=str)
-    for name, what in FOLDERS.items():
-        given = folders(args).get(name)
+    for name, content in DATA_FOLDERS.items():
         if f"{{{name}}}" in needed:
-            raise HoldfastError(f"These runs need {what}. Pass --{name} FOLDER.")
-        if given and not Path(given).is_dir():
-            raise HoldfastError(f"{given} is not a folder. Pass --{name} FOLDER with {what}.")
-
-
-def folders(args: argparse.Namespace) -> dict[str, str]:
-    given = {name: getattr(args, f"{name}_folder") for name in FOLDERS}
-    return {name: str(folder) for name, folder in given.items() if folder is not None}
-
-
-def wanted(cell: Cell, args: argparse.Namespace) -> bool:
-    """Whether the command wants this cell's method: all, unless --methods names some."""
-    return args.chosen is None or cell.names["method"] in args.chosen
+            raise HoldfastError(f"These runs need {content}. Pass --{name} FOLDER.")
+        folder = folders.get(name)
+        if folder and not Path(folder).is_dir():
+            raise HoldfastError(f"{folder} is not a folder. Pass --{name} FOLDER with {content}.")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -67,9 +60,9 @@ def parser() -> argparse.ArgumentParser:
         "runs are resumed.",
         "suite grid.yaml --jobs 4",
     )
-    add_file(parser)
-    add_options(parser)
-    add_data(parser)
+    add_suite_file(parser)
+    add_run_options(parser)
+    add_data_options(parser)
     return parser
 
 
@@ -77,69 +70,22 @@ def main(argv: list[str]) -> int:
     """Run a suite, then report its results."""
     args = parser().parse_args(argv)
     scale = ["--scale", args.scale] if args.scale else []
-    args.command = repeating("holdfast", "suite", args.config, *scale, seeds=args.seeds)
-    return run_and_report(load(args.config, args, args.scale), args)
+    command = repeating("holdfast", "suite", args.config, *scale, seeds=args.seeds)
+    options = RunOptions.parsed(args, command=command)
+    return run_and_report(load_suite(args.config, options, args.scale), options)
 
 
-def repeating(*words: str, seeds: list[int] | None = None) -> str:
-    """The command that repeats the runs, without their output folder."""
-    return shlex.join([*words, *(["--seeds", *map(str, seeds)] if seeds else [])])
-
-
-def add_file(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("config", help="YAML file, or the name of a suite that comes with Holdfast")
-    parser.add_argument("--scale", help="one of the scales in the file (default: its first)")
-
-
-def add_options(parser: argparse.ArgumentParser, out: str = "`out` of the file") -> None:
-    """Add the options that replace keys of the file, and those of execution; `out`: a default's name."""
-    parser.add_argument("--out", help=f"output folder (default: {out})")
-    parser.add_argument(
-        "--seeds", type=int, nargs="+", help="stream seeds (default: `seeds` of the file)"
-    )
-    parser.add_argument(
-        "--jobs", type=int, help="number of parallel runs (default: 1; with Ray: as many as fit)"
-    )
-    add_share(parser, "the grid")
-    parser.add_argument(
-        "--retries", type=int, default=0, help="restart a run up to N times if its process dies"
-    )
-    parser.add_argument("--backend", choices=("local", "ray"), default="local")
-    parser.add_argument("--cpus", type=float, default=1, help="cores per run with Ray (default: 1)")
-    parser.add_argument(
-        "--gpus",
-        type=float,
-        help="GPUs per run with Ray; 0.5: two runs per GPU (default: 1 if there are any)",
-    )
-    # The command that repeats the runs, which accuracy they report, and what `add_data` may ask for.
-    parser.set_defaults(command=None, per_image=False)
-    parser.set_defaults(chosen=None, **{f"{name}_folder": None for name in FOLDERS})
-
-
-def add_data(parser: argparse.ArgumentParser) -> None:
-    """Add the folders of the user's data, and the choice of methods."""
-    parser.add_argument(
-        "--methods", dest="chosen", nargs="+", metavar="NAME", help="run only these methods"
-    )
-    for name, what in FOLDERS.items():
-        dest, what = f"{name}_folder", f"for scale photos: {what}"
-        parser.add_argument(f"--{name}", dest=dest, metavar="FOLDER", type=Path, help=what)
-
-
-def load(name: str, args: argparse.Namespace, scale: str | None = None) -> dict[str, Any]:
+def load_suite(name: str, options: RunOptions, scale: str | None = None) -> dict[str, Any]:
     """Load a suite and apply the options of the command line."""
-    given = {"out": args.out, "seeds": args.seeds}
-    return grid.filled(grid.load(name, scale), folders(args)) | {
-        key: value for key, value in given.items() if value is not None
-    }
+    return options.replace_keys(grid.filled(grid.load(name, scale), options.data))
 
 
-def run_and_report(suite: dict[str, Any], args: argparse.Namespace) -> int:
+def run_and_report(suite: dict[str, Any], options: RunOptions) -> int:
     """Run the suite, print the table and draw the figure; after Ctrl-C report only if a run has ended."""
     failed = elsewhere = 0
     interrupted = False
     try:
-        failed, elsewhere = run_cells([c for c in grid.cells(suite) if wanted(c, args)], args)
+        failed, elsewhere = run_cells([*filter(options.wants, grid.cells(suite))], options)
     except KeyboardInterrupt:
         interrupted = True
     ended = (c.finished or (c.folder / ERROR).exists() for c in grid.cells(suite))

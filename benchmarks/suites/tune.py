@@ -5,8 +5,8 @@ the other settings that the table compares.
 """
 
 import argparse
-from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +21,8 @@ from ..common_options import command_parser
 from ..results.run_statistics import mean
 from ..results.runs import Run, grouped
 from ..results.text_table import formatted
-from . import suite as command
+from .options import RunOptions, add_run_options, add_suite_file, repeating
+from .suite import load_suite, run_cells
 from .trials import Trial, cells, defaults, on_holdout, rates, seconds
 
 Choice = dict[tuple[str, str], Trial]  # by method and network
@@ -36,14 +37,14 @@ def parser() -> argparse.ArgumentParser:
         "tune suite.yaml --budget 7 --out runs/tune",
     )
     add = parser.add_argument
-    command.add_file(parser)
+    add_suite_file(parser)
     add("--budget", type=int, default=9, help="trials of each method and network (default: 9)")
     longer = "batches of a trial (default: 1.5 times the longest reset interval, at least 128)"
     add("--steps", type=int, help=longer)
     rule = "accuracy estimator of the rule without labels (default: SourceAgreement)"
     add("--estimator", default="SourceAgreement", help=rule)
     add("--oracle", action="store_true", help="run the suite with the settings of all trials")
-    command.add_options(parser, out="runs/tune/NAME")
+    add_run_options(parser, out="runs/tune/NAME")
     return parser
 
 
@@ -55,40 +56,94 @@ def main(argv: list[str]) -> int:
     if not hasattr(callbacks, args.estimator):
         raise HoldfastError(f"There is no estimator {args.estimator} in holdfast.callbacks.")
     scale = ["--scale", args.scale] if args.scale else []
-    args.command = command.repeating("holdfast", "tune", args.config, *scale, seeds=args.seeds)
-    args.command += f" --budget {args.budget}"
-    suite = command.load(args.config, args, args.scale)
+    command = repeating("holdfast", "tune", args.config, *scale, seeds=args.seeds)
+    options = RunOptions.parsed(args, command=f"{command} --budget {args.budget}")
+    suite = load_suite(args.config, options, args.scale)
     suite["out"] = args.out or f"runs/tune/{Path(args.config).stem}"
+    search = Search(suite, options, args.budget, args.steps, args.estimator, args.oracle)
     try:
-        chosen, there = search(suite, args)
+        choices, results = search.run()
     except Unfinished as error:
         print(error)
         return int(error.failed)
-    text = formatted(table(chosen, there), "markdown")
+    text = formatted(table(choices, results), "markdown")
     Path(suite["out"], "table.md").write_text(f"{text}\n", encoding="utf-8")
     print(text, f"settings: {suite['out']}/tuned.yaml", sep="\n\n")
     return 0
 
 
-def search(suite: dict[str, Any], args: Namespace) -> tuple[dict[str, Choice], "Results"]:
-    """The choices of each rule, which it writes, and the suite's results with all of them."""
-    first, held = rates(suite, args.budget), on_holdout(suite, args.steps)
-    chosen: dict[str, Choice] = {"default": {trial.key: trial for trial in defaults(suite)}}
-    tried = [*chosen["default"].values()]
-    for rule, score in (("tuned", accuracy), (args.estimator, estimate(args.estimator))):
-        best = Results.of(held, first, args).best(score).values()
-        found = Results.of(held, [*first, *(t for own in best for t in seconds(own))], args)
-        chosen[rule] = found.best(score)
-        write(Path(suite["out"], f"{rule}.yaml"), chosen[rule].values(), found, args)
-        tried += found.trials if args.oracle else chosen[rule].values()
-    there = Results.of(suite, tried, args)
-    return chosen | ({"oracle": there.best(accuracy)} if args.oracle else {}), there
+@dataclass(frozen=True)
+class Search:
+    """The trials of a suite's methods, and the suite with the settings that each rule chooses.
+
+    budget: trials of each method and network. steps: batches of a trial, or None. estimator: whose mean the
+    rule without labels maximises. oracle: run the suite with the settings of all trials.
+    """
+
+    suite: dict[str, Any]
+    options: RunOptions
+    budget: int
+    steps: int | None
+    estimator: str
+    oracle: bool
+
+    def run(self) -> tuple[dict[str, Choice], "Results"]:
+        """The choices of each rule, which it writes, and the suite's results with all of them."""
+        first, holdout = rates(self.suite, self.budget), on_holdout(self.suite, self.steps)
+        choices: dict[str, Choice] = {"default": {t.key: t for t in defaults(self.suite)}}
+        tried = [*choices["default"].values()]
+        for rule, score in (("tuned", accuracy), (self.estimator, estimate(self.estimator))):
+            best = self.results(holdout, first).best(score).values()
+            trials = [*first, *(second for trial in best for second in seconds(trial))]
+            results = self.results(holdout, trials)
+            choices[rule] = results.best(score)
+            self.write(Path(self.suite["out"], f"{rule}.yaml"), choices[rule].values(), results)
+            tried += results.trials if self.oracle else choices[rule].values()
+        results = self.results(self.suite, tried)
+        oracle = {"oracle": results.best(accuracy)} if self.oracle else {}
+        return choices | oracle, results
+
+    def results(self, suite: dict[str, Any], trials: Iterable[Trial]) -> "Results":
+        """Run what is missing of these trials; raises Unfinished if some of it is left."""
+        by_name = {trial.name: trial for trial in trials}
+        cells_of = {name: cells(suite, [t], self.estimator) for name, t in by_name.items()}
+        every = [cell for trial_cells in cells_of.values() for cell in trial_cells]
+        failed, _ = run_cells(every, self.options)
+        if missing := [cell for cell in every if not cell.finished]:
+            raise Unfinished(len(missing), failed, missing[0].folder)
+        runs = {
+            name: [Run.load(cell.folder) for cell in trial_cells]
+            for name, trial_cells in cells_of.items()
+        }
+        return Results([*by_name.values()], runs)
+
+    def write(self, path: Path, chosen: Iterable[Trial], results: "Results") -> None:
+        """Write chosen settings for a suite's `tuned:`, and the scores of all trials beside them."""
+        content: dict[str, dict[str, Any]] = {}
+        for trial in chosen:
+            content.setdefault(trial.network, {})[trial.method] = trial.arguments
+        head = f"# {self.options.command}\n# Use it in a suite: `tuned: {path}`. All trials: "
+        text = f"{head}{path.stem}.csv\n{yaml.safe_dump(content, sort_keys=False)}"
+        path.write_text(text, encoding="utf-8")
+        names = ["method", "network", "settings", "seed", "accuracy", self.estimator]
+        score = estimate(self.estimator)
+        rows = [
+            (*trial.name, run.seed, run.accuracy, score(run))
+            for trial in results.trials
+            for run in results.runs[trial.name]
+        ]
+        pd.DataFrame(rows, columns=names).to_csv(path.with_suffix(".csv"), index=False)
 
 
 class Unfinished(Exception):
     """Some runs have failed, or are left to other shards or processes."""
 
-    failed = False
+    def __init__(self, missing: int, failed: int, folder: Path) -> None:
+        super().__init__(
+            f"{missing} runs are unfinished ({failed} have failed: see {ERROR} there), such as {folder}. "
+            "Repeat the command when other shards have finished."
+        )
+        self.failed = failed > 0
 
 
 def estimate(name: str) -> Score:
@@ -102,66 +157,32 @@ class Results(NamedTuple):
     trials: list[Trial]
     runs: dict[tuple[str, str, str], list[Run]]
 
-    @classmethod
-    def of(cls, suite: dict[str, Any], trials: Iterable[Trial], args: Namespace) -> "Results":
-        """Run what is missing; raises Unfinished if some of it is left."""
-        known = {trial.name: trial for trial in trials}
-        several = {name: cells(suite, [trial], args.estimator) for name, trial in known.items()}
-        every = [cell for own in several.values() for cell in own]
-        failed, _ = command.run_cells(every, args)
-        if missing := [cell for cell in every if not cell.finished]:
-            error = Unfinished(
-                f"{len(missing)} runs are unfinished ({failed} have failed: see {ERROR} there), such "
-                f"as {missing[0].folder}. Repeat the command when other shards have finished."
-            )
-            error.failed = bool(failed)
-            raise error
-        runs = {name: [Run.load(cell.folder) for cell in own] for name, own in several.items()}
-        return cls([*known.values()], runs)
-
     def by_seed(self, trial: Trial, score: Score = accuracy) -> list[float]:
         """The mean score over the streams in percent, for each seed; NaN where it is unknown."""
         groups = grouped(self.runs[trial.name], lambda run: run.seed).values()
-        return [100 * float(np.mean(np.array([*map(score, own)], dtype=float))) for own in groups]
+        return [100 * float(np.mean(np.array([*map(score, runs)], dtype=float))) for runs in groups]
 
     def best(self, score: Score) -> Choice:
         """The trial of each method and network with the highest mean score, the first of equal ones."""
-        found: Choice = {}
-        for key, several in grouped(self.trials, lambda trial: trial.key).items():
-            means = np.nan_to_num([np.mean(self.by_seed(t, score)) for t in several], nan=-np.inf)
-            found[key] = several[int(np.argmax(means))]
-        return found
+        choice: Choice = {}
+        for key, trials in grouped(self.trials, lambda trial: trial.key).items():
+            means = np.nan_to_num([np.mean(self.by_seed(t, score)) for t in trials], nan=-np.inf)
+            choice[key] = trials[int(np.argmax(means))]
+        return choice
 
 
-def write(path: Path, chosen: Iterable[Trial], found: Results, args: Namespace) -> None:
-    """Write chosen settings for a suite's `tuned:`, and the scores of all trials beside them."""
-    content: dict[str, dict[str, Any]] = {}
-    for trial in chosen:
-        content.setdefault(trial.network, {})[trial.method] = trial.arguments
-    head = f"# {args.command}\n# Use it in a suite: `tuned: {path}`. All trials: {path.stem}.csv\n"
-    path.write_text(head + yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
-    names = ["method", "network", "settings", "seed", "accuracy", args.estimator]
-    score = estimate(args.estimator)
-    rows = [
-        (*trial.name, run.seed, run.accuracy, score(run))
-        for trial in found.trials
-        for run in found.runs[trial.name]
-    ]
-    pd.DataFrame(rows, columns=names).to_csv(path.with_suffix(".csv"), index=False)
-
-
-def table(chosen: Mapping[str, Choice], there: Results) -> pd.DataFrame:
+def table(choices: Mapping[str, Choice], results: Results) -> pd.DataFrame:
     """Each method's mean accuracy, and its worst seed's, by choice; what a rule costs beside the oracle."""
-    several = len({network for _, network in chosen["default"]}) > 1
+    name_networks = len({network for _, network in choices["default"]}) > 1
     rows = []
-    for key in chosen["default"]:
-        own = {rule: choice[key] for rule, choice in chosen.items() if key in choice}
-        seeds = {rule: there.by_seed(trial) for rule, trial in own.items()}
-        row = {"method": ", ".join(key) if several else key[0]} | dict.fromkeys(chosen, "-")
-        for rule, trial in own.items():
+    for key in choices["default"]:
+        trials = {rule: choice[key] for rule, choice in choices.items() if key in choice}
+        seeds = {rule: results.by_seed(trial) for rule, trial in trials.items()}
+        row = {"method": ", ".join(key) if name_networks else key[0]} | dict.fromkeys(choices, "-")
+        for rule, trial in trials.items():
             row[rule] = f"{np.mean(seeds[rule]):.1f} ({min(seeds[rule]):.1f}) {trial.text}".strip()
-        for rule in [*chosen][1:-1] if "oracle" in chosen else ():
+        for rule in [*choices][1:-1] if "oracle" in choices else ():
             costs = np.mean(seeds["oracle"]) - np.mean(seeds.get(rule, seeds["oracle"]))
-            row[f"{rule} costs"] = f"{costs:.1f}" if rule in own else "-"
+            row[f"{rule} costs"] = f"{costs:.1f}" if rule in trials else "-"
         rows.append(row)
     return pd.DataFrame(rows)

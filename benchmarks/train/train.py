@@ -1,6 +1,7 @@
 """`holdfast train`: train the source model of a data set, with its provenance, or an ensemble of models."""
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 from ... import in_range
@@ -72,7 +73,7 @@ def main(argv: list[str]) -> int:
     ending += "-group" if options.get("norm") == "group" and name == "tiny-imagenet" else ""
     ending += "" if name in ("glyphs", "digits") else f"-seed{options['seed']}"
     out = options.pop("out") or Path("runs/source", f"{name}{ending}.safetensors")
-    writers = {
+    writers: dict[str, Callable[..., dict[str, str]]] = {
         "glyphs": write_embedded,
         "digits": write_embedded,
         "tiny-imagenet": write_tiny_imagenet,

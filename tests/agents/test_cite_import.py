@@ -8,8 +8,8 @@ from cite_samples import row, write
 from holdfast import HoldfastError
 from holdfast.agents.authors_logs import record
 from holdfast.agents.cite import main
-from holdfast.agents.citeme_tables import differences
 from holdfast.agents.data import load
+from holdfast.agents.paper_settings import differences
 from holdfast.agents.records import read
 
 

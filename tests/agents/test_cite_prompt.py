@@ -9,8 +9,8 @@ from holdfast import HoldfastError
 from holdfast.agents import citeme_prompts as prompts
 from holdfast.agents.cite import main
 from holdfast.agents.citeme import CiteMEAgent, parsed
-from holdfast.agents.citeme_tables import beside_paper, differences
 from holdfast.agents.data import load
+from holdfast.agents.paper_settings import beside_paper, differences
 from holdfast.agents.records import Header, read
 from holdfast.agents.score import judge
 

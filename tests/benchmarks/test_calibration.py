@@ -12,7 +12,7 @@ from PIL import Image
 
 from holdfast import HoldfastError
 from holdfast.benchmarks.cli import main
-from holdfast.benchmarks.papers import rdumb_walks
+from holdfast.benchmarks.papers.rdumb.walks import Walks, path_of
 from holdfast.benchmarks.streams.calibrate import AccuracyMeter, calibrate
 from holdfast.datamodules import CCC, Calibration, Digits
 from holdfast.datamodules.ccc import EASY, find_path
@@ -81,8 +81,8 @@ def test_lengths_of_walks() -> None:
     i, j = np.mgrid[:21, :21]
     falling = np.broadcast_to(80 * np.exp(-(i + j) / 12), (len(EASY), len(EASY), 21, 21))
     calibration = Calibration(EASY, falling, {})
-    pairs, walks = permutations(EASY, 2), rdumb_walks.Walks(0.0, EASY, "published")
-    assert {len(rdumb_walks.path_of(calibration, pair, walks)[0]) for pair in pairs} == {41}
+    pairs, walks = permutations(EASY, 2), Walks(0.0, EASY, "published")
+    assert {len(path_of(calibration, pair, walks)[0]) for pair in pairs} == {41}
 
 
 CALIBRATE = (

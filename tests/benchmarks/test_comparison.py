@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.benchmarks.papers.comparison import differences
 from holdfast.benchmarks.suites import grid
 from holdfast.benchmarks.suites.cell import Cell
+from holdfast.benchmarks.suites.comparison import differences
 from holdfast.benchmarks.suites.grid import merged
 
 SUITE: dict[str, Any] = {

@@ -10,8 +10,8 @@ from scipy.stats import norm
 
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.papers import EXPERIMENTS
-from holdfast.benchmarks.papers import agreement_tables as agreement
-from holdfast.benchmarks.papers.agreement_tables import (
+from holdfast.benchmarks.papers.agreement import tables as agreement
+from holdfast.benchmarks.papers.agreement.tables import (
     HEAD,
     ORDER,
     SUBSET,
@@ -19,9 +19,9 @@ from holdfast.benchmarks.papers.agreement_tables import (
     evidence,
     nearest,
 )
-from holdfast.benchmarks.papers.page import section
-from holdfast.benchmarks.papers.table import Table, tidy
-from holdfast.benchmarks.papers.verdicts import FAILS, HOLDS, PREMISE, state
+from holdfast.benchmarks.papers.engine.page import section
+from holdfast.benchmarks.papers.engine.table import Table, tidy
+from holdfast.benchmarks.papers.engine.verdicts import FAILS, HOLDS, PREMISE, state
 from holdfast.benchmarks.results.predictions import Predictions, save
 
 LINEAR, OFF = ("gaussian_noise", "glass_blur", "fog"), ("contrast",)
@@ -60,14 +60,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def table(folder: Path) -> Table:
-    found = agreement.lines([folder], [HEAD, ORDER, SUBSET], [HEAD], ("fog",))
-    return Table.read(json.loads(json.dumps(Table.of(found).as_json())))
+    lines = agreement.lines([folder], [HEAD, ORDER, SUBSET], [HEAD], ("fog",))
+    return Table.read(json.loads(json.dumps({"table": lines.as_json()})))
 
 
 def test_a_claim_about_lines_holds_or_fails(table: Table, folder: Path) -> None:
-    assert [*map(state, nearest(table, "error", HEAD, ORDER, SUBSET))] == [HOLDS, HOLDS]
-    assert [*map(state, nearest(table, "error", ORDER, HEAD))] == [FAILS]
-    assert {*map(state, agreement.accuracy_line(table, HEAD))} == {HOLDS}
+    assert [*map(state, nearest("error", HEAD, ORDER, SUBSET)(table))] == [HOLDS, HOLDS]
+    assert [*map(state, nearest("error", ORDER, HEAD)(table))] == [FAILS]
+    assert {*map(state, agreement.accuracy_line(HEAD)(table))} == {HOLDS}
     errors = [
         100 * np.abs(result.estimates["ALine-S"] - result.truth).mean()
         for _, result in evidence([folder], [ORDER])
@@ -85,17 +85,18 @@ def test_a_shift_without_an_accuracy_line_decides_nothing(table: Table) -> None:
             row[-1] = 0.3
         elif (row[1], row[2]) == ("fog", "ALine-S error"):
             row[-1] = 500.0
-    without = Table(tidy(rows))
+    without = tidy(rows)
     assert "fog" not in agreement.on_lines(without, HEAD, ORDER)
-    (part,) = nearest(without, "error", HEAD, ORDER)
-    assert part.found is not None
-    assert abs(part.found.mean) < 100
-    own = EXPERIMENTS["agreement/Fig2"]
-    found = {verdict.claim.id: verdict for verdict in own.verdicts({**own.committed})}
-    assert (found["c2-gain"].state, found["c3-slopes"].state) == (PREMISE, HOLDS)
-    (part,) = found["c2-gain"].parts
-    assert part.found is not None
-    assert part.found.mean == pytest.approx(0.45, abs=0.01)
+    (part,) = nearest("error", HEAD, ORDER)(without)
+    assert part.number is not None
+    assert abs(part.number.mean) < 100
+    experiment = EXPERIMENTS["agreement/Fig2"]
+    verdicts = experiment.verdicts({**experiment.committed["embedded"]})
+    by_id = {verdict.claim.id: verdict for verdict in verdicts}
+    assert (by_id["c2-gain"].state, by_id["c3-slopes"].state) == (PREMISE, HOLDS)
+    (part,) = by_id["c2-gain"].parts
+    assert part.number is not None
+    assert part.number.mean == pytest.approx(0.45, abs=0.01)
 
 
 def test_models_of_several_names_are_one_ensemble(folder: Path) -> None:
@@ -108,13 +109,13 @@ def test_models_of_several_names_are_one_ensemble(folder: Path) -> None:
 
 def test_estimators_and_projnorm_are_compared(folder: Path) -> None:
     """Errors stand apart where agreement is on no line; ProjNorm follows mistakes by ranks alone."""
-    table = Table.of(EXPERIMENTS["agreement/T1"]([folder]))
+    table = EXPERIMENTS["agreement/T1"]([folder])
     found = [(result.models.stream, result.r2) for _, result in evidence([folder], [HEAD])]
     r2 = pd.DataFrame(found, columns=["shift", "r2"]).groupby("shift", sort=False)["r2"].mean()
     good = r2.index[r2 > 0.95]
     assert table.curves("MAPE") == [f"{HEAD}, {shift}" for shift in good]
     assert len(table.curves("MAPE")) + len(table.curves("MAPE, no line")) == 4
-    table = Table.of(EXPERIMENTS["agreement/T3"]([folder]))
+    table = EXPERIMENTS["agreement/T3"]([folder])
     assert table.xs == [*LINEAR, *OFF]
     assert table.mean("Spearman", "ProjNorm", "fog") == pytest.approx(-100, abs=1e-6)
     assert (table.mean("R²", "ProjNorm", "fog") or 99) < 95 < table.mean("R²", "ALine-D", "fog")

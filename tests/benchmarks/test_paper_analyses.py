@@ -9,18 +9,14 @@ import pytest
 import torch
 from made_up import put
 
-from holdfast.benchmarks.papers import (
-    EXPERIMENTS,
-    aetta_tables,
-    field_tables,
-    flips_phases,
-    monitoring_tables,
-    rdumb_figures,
-    rdumb_tables,
-    rdumb_walks,
-)
-from holdfast.benchmarks.papers.picture import draw
-from holdfast.benchmarks.papers.table import Table
+from holdfast.benchmarks.papers import EXPERIMENTS
+from holdfast.benchmarks.papers.aetta import tables as aetta
+from holdfast.benchmarks.papers.engine.picture import draw
+from holdfast.benchmarks.papers.engine.table import Table
+from holdfast.benchmarks.papers.field import tables as field
+from holdfast.benchmarks.papers.flips import figures as flips
+from holdfast.benchmarks.papers.monitoring import tables as monitoring
+from holdfast.benchmarks.papers.rdumb import figures, tables, walks
 from holdfast.benchmarks.results.runs import Run, collect
 from holdfast.callbacks import RiskMonitor
 
@@ -42,12 +38,12 @@ def test_walks_are_read_from_the_record(tmp_path: Path) -> None:
         for _ in range(2)
     ]
     run = run_of(tmp_path / "run", rows)
-    found = rdumb_walks.walks(rdumb_walks.steps(run))
+    found = walks.complete_walks(walks.steps_of(run))
     ends = [[*walk[0].severities, *walk[-1].severities] for walk in found]
     assert ends == [["fog", "snow"], ["snow", "frost"]]
     assert [len(walk) for walk in found] == [4, 4]
     assert found[1][0].severities == {"snow": 4}
-    table = Table(rdumb_walks.along_walks([run]))
+    table = walks.along_walks([run])
     levels = [table.mean("severity", curve, 0) for curve in ("leaving", "entering")]
     assert levels == [3, 0]
     assert table.mean("severity", "entering", 100) == 2.5
@@ -64,23 +60,23 @@ def test_survival_is_the_share_of_runs_above_the_source_model(tmp_path: Path) ->
         runs.append(run_of(tmp_path / str(n), rows, f"s{n}"))
         level = [{**row, "accuracy": 0.3} for row in rows]
         runs[-1].source = run_of(tmp_path / f"source{n}", level, f"s{n}")
-    table = Table(rdumb_tables.survival(runs))
-    assert [*table.by_run(rdumb_tables.TO_THE_END, "ETA").values()] == [0, 0, 0, 100]
-    own = rdumb_tables.kaplan_meier(table, "ETA")
+    table = tables.survival(runs)
+    assert [*table.by_run(tables.TO_THE_END, "ETA").values()] == [0, 0, 0, 100]
+    own = tables.kaplan_meier(table, "ETA")
     assert own.probabilities == pytest.approx([0.75, 0.5, 0.25, 0.25])
     assert own.quantiles[:3] == pytest.approx([0.3, 0.5, 0.7], abs=0.05)  # thousands of images
 
 
 def test_the_toy_is_stable_or_collapses() -> None:
     """With few points; the covariance is the text's, not that of eq. A.4."""
-    clean, corrupted, _ = rdumb_figures.data(4000, 25.0, seed=0)
-    noise = np.cov((corrupted - clean @ rdumb_figures.rotation(-np.pi / 9).T).T)
-    turn = rdumb_figures.rotation(-np.pi / 4) @ rdumb_figures.rotation(-np.pi / 6).T
+    clean, corrupted, _ = figures.data(4000, 25.0, seed=0)
+    noise = np.cov((corrupted - clean @ figures.rotation(-np.pi / 9).T).T)
+    turn = figures.rotation(-np.pi / 4) @ figures.rotation(-np.pi / 6).T
     np.testing.assert_allclose(noise, turn @ np.diag([0.25, 25]) @ turn.T, atol=1.5)
-    found = Table(rdumb_figures.dynamics(400, 4000, 3))
+    found = figures.dynamics(400, 4000, 3)
     fall = {
         name: (found.mean("accuracy", name, 0) or 0) - (found.mean("accuracy", name, 4000) or 0)
-        for name in rdumb_figures.CONDITIONS
+        for name in figures.CONDITIONS
     }
     assert fall["condition 2"] > 10
     assert max(abs(fall["condition 1"]), abs(fall["eq. A.4"])) < 5
@@ -88,44 +84,44 @@ def test_the_toy_is_stable_or_collapses() -> None:
 
 def test_disagreement_is_the_error_where_the_theorems_hold() -> None:
     """And is not, where a class is over-confident: to a tenth of a point over many images."""
-    found = aetta_tables.sampled(100_000, seed=0)
+    found = aetta.sampled(100_000, seed=0)
     assert found["disagreement"] == pytest.approx(found["error"], abs=0.004)
-    found = aetta_tables.sampled(100_000, seed=0, b=4.0)
+    found = aetta.sampled(100_000, seed=0, b=4.0)
     assert found["theorem"] == pytest.approx(found["error"], abs=0.008)
     assert found["disagreement"] < found["error"] - 0.04
 
 
 def test_points_at_rest_are_ordinary_expectation_maximisation() -> None:
     """Whose likelihood never falls; points that move come together."""
-    points, _, means = flips_phases.mixture(3, 50, 4.0, np.random.default_rng(0))
-    rest = [*flips_phases.maximised(points, means + 2, 30, rate=0.0)]
+    points, _, means = flips.mixture(3, 50, 4.0, np.random.default_rng(0))
+    rest = [*flips.maximised(points, means + 2, 30, rate=0.0)]
     likelihoods = [
         np.log(np.exp(-0.5 * ((points[:, None] - centroids) ** 2).sum(-1)).sum(1)).sum()
         for _, centroids in rest
     ]
     assert np.all(np.diff(likelihoods) > -1e-9)
     assert all(np.array_equal(still, points) for still, _ in rest)
-    *_, (moved, centroids) = flips_phases.maximised(points, means, 200, rate=0.1)
+    *_, (moved, centroids) = flips.maximised(points, means, 200, rate=0.1)
     assert np.linalg.norm(moved[:, None] - centroids, axis=-1).min(1).max() < 0.1
 
 
 @pytest.mark.parametrize("name", ["sudden drop", "collapse"])
 def test_simulated_alarms_are_the_monitors(name: str) -> None:
     """From the same answers, at the same image."""
-    own = monitoring_tables.STREAMS[name]
-    found = monitoring_tables.watched(own, 1, np.random.default_rng(3))
+    own = monitoring.STREAMS[name]
+    found = monitoring.first_alarms(own, 1, np.random.default_rng(3))
     random = np.random.default_rng(3)
-    seen = monitoring_tables.answers(own, monitoring_tables.labels_of(own, random), random)
-    fitted = monitoring_tables.reference(own, seen, random)
-    rest = torch.from_numpy((1 - seen.confidence) / (monitoring_tables.CLASSES - 1))
-    probs = rest[:, None].repeat(1, monitoring_tables.CLASSES)
+    seen = monitoring.answers(own, monitoring.labels_of(own, random), random)
+    fitted = monitoring.reference(own, seen, random)
+    rest = torch.from_numpy((1 - seen.confidence) / (monitoring.CLASSES - 1))
+    probs = rest[:, None].repeat(1, monitoring.CLASSES)
     predicted = torch.from_numpy(seen.classes)
     probs[torch.arange(len(rest)), predicted] = torch.from_numpy(seen.confidence)
     for watched, alarm in found.items():
         proxy, rule = watched.split(", ")
         monitor = RiskMonitor(reference=fitted, proxy=proxy, rule=rule)
-        raised = [monitor.note(batch) for batch in probs.log().split(monitoring_tables.BATCH)]
-        at = monitoring_tables.BATCH * (raised.index(True) + 1) if any(raised) else -1
+        raised = [monitor.note(batch) for batch in probs.log().split(monitoring.BATCH)]
+        at = monitoring.BATCH * (raised.index(True) + 1) if any(raised) else -1
         assert alarm[0] == at
 
 
@@ -141,15 +137,15 @@ def test_worst_seed_and_collapse_of_a_method(tmp_path: Path) -> None:
     runs = collect(tmp_path)
     for run in runs:
         run.factors = {"labels": "i.i.d."}
-    found = Table.of(field_tables.all_methods(runs))
-    of_tent = {x: found.mean("i.i.d.", "Tent", x) for x in found.of_curve("i.i.d.", "Tent")}
+    found = field.all_methods(runs)
+    of_tent = {x: found.mean("i.i.d.", "Tent", x) for x in found.xs_of("i.i.d.", "Tent")}
     assert of_tent["CCC-Easy"] == pytest.approx(37.5)
-    assert (of_tent[field_tables.WORST], of_tent[field_tables.COLLAPSED]) == (pytest.approx(25), 50)
-    assert 400 < (of_tent[field_tables.WHEN] or 0) <= 410 + 10 * 20
-    costs = json.loads(field_tables.STEP_COSTS.read_text())["methods"]
-    assert of_tent[field_tables.COST] == costs["Tent"]["sources"]
-    assert found.mean("i.i.d.", "Tent", field_tables.STILL) == 0
-    assert found.mean("i.i.d.", "ETA+ASR", field_tables.STILL) == 100 * 79 / 80
+    assert (of_tent[field.WORST], of_tent[field.COLLAPSED]) == (pytest.approx(25), 50)
+    assert 400 < (of_tent[field.WHEN] or 0) <= 410 + 10 * 20
+    costs = json.loads(field.STEP_COSTS.read_text())["methods"]
+    assert of_tent[field.COST] == costs["Tent"]["sources"]
+    assert found.mean("i.i.d.", "Tent", field.STILL) == 0
+    assert found.mean("i.i.d.", "ETA+ASR", field.STILL) == 100 * 79 / 80
     (mark,) = found.notes
     assert mark.startswith("ETA+ASR, i.i.d.: not applicable here")
 
@@ -163,7 +159,7 @@ DRAWN += ["rdumb/survival", "flips/Fig3.4", "flips/Fig3.6", "field/glyphs", "fie
 @pytest.mark.parametrize("name", DRAWN)
 def test_committed_results_are_drawn(name: str, tmp_path: Path) -> None:
     own, path = EXPERIMENTS[name], tmp_path / "picture.png"
-    table = Table.read(own.committed["table"])
-    cells = own.cells("embedded") if name in WALKS else []
+    table = Table.read(own.committed["embedded"])
+    cells = own.source.cells("embedded") if name in WALKS else []
     (own.picture(table, cells, path) if own.picture else draw(table, path))
     assert path.stat().st_size > 5_000

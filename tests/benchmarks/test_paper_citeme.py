@@ -4,33 +4,45 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cite_samples import record
+from cite_samples import record, row, write
 
-from holdfast.agents.citeme_tables import MODELS, OUTCOMES, PAPER, RUNS, published, setting_name
+from holdfast import HoldfastError
 from holdfast.agents.data import load
-from holdfast.agents.records import ResultFile
+from holdfast.agents.records import ResultFile, read, settings_of
+from holdfast.agents.score import score
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.papers import EXPERIMENTS
-from holdfast.benchmarks.papers.table import Table
+from holdfast.benchmarks.papers.citeme import numbers
+from holdfast.benchmarks.papers.citeme.numbers import (
+    MODELS,
+    OUTCOMES,
+    PAPER,
+    RUNS,
+    published,
+    setting_name,
+)
 
-OWN = {name: own for name, own in EXPERIMENTS.items() if own.paper == "citeme"}
+CITEME = {name: own for name, own in EXPERIMENTS.items() if own.paper == "citeme"}
 TEST = load("mini-cite").select("test")
 
 
 def test_without_runs_the_papers_cells_are_shown_and_nothing_is_judged() -> None:
     """Every published cell is in a table, and those with outcomes in a figure."""
-    assert [own.file for own in OWN.values()][4:] == [f"Fig{n}" for n in range(5, 19)]
+    assert [experiment.file for experiment in CITEME.values()][4:] == [
+        f"Fig{n}" for n in range(5, 19)
+    ]
     shown: dict[tuple[str, Any], float] = {}
     outcomes: set[str] = set()
-    for name, own in OWN.items():
-        table = Table.of(own([]))
+    for name, experiment in CITEME.items():
+        table = experiment([])
         assert table.panels
         assert all(panel.startswith(PAPER) for panel in table.panels)
-        verdicts = own.verdicts({"table": table.as_json()})
+        verdicts = experiment.verdicts({"table": table.as_json()})
         assert {verdict.state for verdict in verdicts} <= {"not judged"}
         if name in ("citeme/T4", "citeme/T5"):
             shown |= {(curve, x): value for _, curve, x, _, value in table.rows}
-        outcomes |= {f"{c} {own.shows}" for c in table.curves() if "how samples end" in own.shows}
+        if "how samples end" in experiment.title:
+            outcomes |= {f"{curve} {experiment.title}" for curve in table.curves()}
     for cell in published()["rows"]:
         setting = setting_name(cell["commands"], cell["demonstration"])
         assert shown[cell["model"], setting] == cell["printed_percent"]
@@ -74,8 +86,8 @@ LOSSES = {setting: 35 - count for setting, count in GAINS.items()}
 
 
 def states(name: str, files: list[Path]) -> dict[str, str]:
-    results = {"table": Table.of(OWN[name](files)).as_json()}
-    return {verdict.claim.id: verdict.state for verdict in OWN[name].verdicts(results)}
+    results = {"table": CITEME[name](files).as_json()}
+    return {verdict.claim.id: verdict.state for verdict in CITEME[name].verdicts(results)}
 
 
 def test_claims_are_judged_where_runs_are_given(tmp_path: Path) -> None:
@@ -97,7 +109,7 @@ def test_few_steps_are_five(tmp_path: Path, steps: int, state: str) -> None:
     files = [result_file(tmp_path, "openai/gpt-4o", SETTINGS[-1], 9, steps)]
     files.append(result_file(tmp_path, "x/o1-mini", SETTINGS[-1], 9, 2))
     assert states("citeme/Fig5", files) == {"few-steps": state}
-    table = Table.of(OWN["citeme/Fig5"](files))
+    table = CITEME["citeme/Fig5"](files)
     assert table.mean(f"{RUNS}: GPT-4o", "select", steps) == 9.5  # 9 and 10 are right
 
 
@@ -119,3 +131,82 @@ def test_a_single_repeat_is_not_judged_and_the_command_prints_it(
     said = capsys.readouterr().out
     assert f"{PAPER}: GPT-4o" in said
     assert "--runs" in said
+
+
+PUBLISHED = numbers.read_results([])
+
+
+def value(rows, panel, curve, x):
+    (found,) = rows[(rows.panel == panel) & (rows.curve == curve) & (rows.x == x)].value.unique()
+    return found
+
+
+def test_without_runs_the_papers_own_cells_are_shown():
+    assert [len(numbers.by_setting(PUBLISHED, table)) for table in (4, 5)] == [18, 20]
+    assert value(numbers.best(PUBLISHED), PAPER, "Claude 3 Opus", "best setting") == 27.7
+    assert value(numbers.by_year(PUBLISHED), PAPER, "Claude 3 Opus", "2024") == 21.74
+    ended = numbers.outcomes(PUBLISHED, "search+read", True, ["Claude 3 Opus"])
+    assert value(ended, PAPER, "Claude 3 Opus", "bad_format") == pytest.approx(100 * 51 / 119)
+    assert ended.value.sum() == pytest.approx(100)
+    assert value(numbers.costs(PUBLISHED, "o1-mini"), PAPER, "o1-mini", "USD, mean") == 0.4
+    steps = numbers.actions(PUBLISHED)
+    opus = steps[steps.panel.str.contains("Opus") & (steps.x == 1)]
+    assert opus.value.sum() == 31  # all correct runs have a first step
+    assert numbers.few_steps(PUBLISHED).empty
+
+
+def test_models_have_the_papers_names():
+    names = {
+        "openai/gpt-4o-2024-05-13": "GPT-4o",
+        "openai/gpt-4o-mini": "gpt-4o-mini",
+        "anthropic/claude-3-5-sonnet-20240620": "Claude 3.5 Sonnet",
+        "anthropic/claude-3-opus-20240229": "Claude 3 Opus",
+        "together_ai/meta-llama/Llama-3-70b-chat-hf": "LLaMA-3-70B",
+        "x/Meta-Llama-3.1-70B-Instruct": "LLaMA-3.1-70B",
+    }
+    assert {given: numbers._model_name(given) for given in names} == names
+
+
+def test_runs_on_data_of_citemes_size_stand_beside_its_cells(tmp_path):
+    """Rows like CiteME's in number; their texts are made up."""
+    given = [
+        row(
+            id=f"s{k}",
+            target_paper_title="Tent" if k % 2 else "None",
+            split="train" if k < 11 else "test",
+            year="2023" if k % 3 else "2024",
+        )
+        for k in range(130)
+    ]
+    data = write(tmp_path / "DATASET.csv", given)
+    dataset, path = load(data).select("test"), tmp_path / "run.jsonl"
+    agent = {"name": "citeagent", "model": "openai/gpt-4o", "commands": "search+read"}
+    settings = settings_of(dataset, {**agent, "demonstration": True}, {"name": "local"})
+    with ResultFile(path, settings) as file:
+        for sample in dataset.samples:
+            file.append(record(sample.id, title="Tent"))
+    found = numbers.read_results([data, path])
+    assert any("--prompt dspy instead of citeme" in note for note in found.notes)
+    rows = numbers.by_setting(found, 4)
+    assert set(rows.panel) == {PAPER, RUNS}
+    expected = 100 * score(read(path)[1], dataset)["accuracy"].rate
+    assert value(rows, RUNS, "GPT-4o", "search+read, demonstration") == expected > 0
+    years = numbers.by_year(found)
+    assert set(years[years.panel == RUNS].x) == {"before 2024", "2024"}
+    with pytest.raises(HoldfastError, match="--runs"):
+        numbers.read_results([path])
+
+
+def test_published_cells_add_up():
+    cells = numbers.published()["rows"]
+    for cell in cells:
+        if "outcomes" in cell:
+            assert sum(cell["outcomes"].values()) == cell["n"] == 119
+            assert cell["outcomes"]["correct"] == cell["correct"]
+        if "in_2024" in cell:
+            parts = [cell["before_2024"], cell["in_2024"]]
+            totals = [sum(part[key] for part in parts) for key in ("correct", "n")]
+            assert totals == [cell["correct"], 119]
+            for part in parts:
+                assert round(100 * part["correct"] / part["n"], 2) == part["printed_percent"]
+    assert sum("outcomes" in cell for cell in cells) == 23

@@ -2,7 +2,6 @@
 
 import re
 import subprocess
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +10,31 @@ from common import ROOT
 from scipy.stats import ttest_1samp
 
 from holdfast import HoldfastError
-from holdfast.benchmarks.papers import EXPERIMENTS, claims, field_tables, reproduce
-from holdfast.benchmarks.papers.claims import besides
-from holdfast.benchmarks.papers.experiment import Experiment
-from holdfast.benchmarks.papers.page import section
-from holdfast.benchmarks.papers.table import FIRST, REST, Table, tidy
-from holdfast.benchmarks.papers.verdicts import (
+from holdfast.benchmarks.papers import EXPERIMENTS
+from holdfast.benchmarks.papers.engine import claims, command
+from holdfast.benchmarks.papers.engine.claims import AtFull, Claim, above
+from holdfast.benchmarks.papers.engine.experiment import Experiment
+from holdfast.benchmarks.papers.engine.page import section
+from holdfast.benchmarks.papers.engine.sources import Simulation
+from holdfast.benchmarks.papers.engine.table import (
+    ALL,
+    FIRST,
+    REST,
+    Except,
+    Positions,
+    Table,
+    tidy,
+)
+from holdfast.benchmarks.papers.engine.verdicts import (
     FAILS,
     HOLDS,
     PREMISE,
     UNDECIDED,
     UNJUDGED,
-    Claim,
     judge,
     state,
 )
+from holdfast.benchmarks.papers.field import tables as field
 from holdfast.benchmarks.results.run_statistics import Difference, holm, p_value
 from holdfast.callbacks.provenance import CODE
 
@@ -37,14 +46,14 @@ def table_of(cells: Cells, **facts: Any) -> Table:
     rows = (
         (*key, str(n), value) for key, values in cells.items() for n, value in enumerate(values)
     )
-    return Table.of(tidy(rows, **facts))
+    return tidy(rows, **facts)
 
 
 def means(kind: str, table: Table, *args: Any, **options: Any) -> dict[str, float]:
     """The mean of each part of a primitive."""
-    parts = list(getattr(claims, kind)(table, *args, **options))
-    assert all(part.found is not None for part in parts)
-    return {part.name: part.found.mean for part in parts}
+    parts = list(getattr(claims, kind)(*args, **options)(table))
+    assert all(part.number is not None for part in parts)
+    return {part.name: part.number.mean for part in parts}
 
 
 NUMBERS: Cells = {
@@ -56,19 +65,19 @@ CURVES = table_of(NUMBERS)
 
 def test_a_run_counts_once_whatever_its_windows() -> None:
     """Windows of one run are averaged, not counted as pairs."""
-    (part,) = claims.above(CURVES, "a", "b")
-    assert part.found is not None
-    assert (part.found.n, part.found.mean) == (3, pytest.approx(2))
+    (part,) = above("a", "b")(CURVES)
+    assert part.number is not None
+    assert (part.number.n, part.number.mean) == (3, pytest.approx(2))
     twice = {(p, c, x + more): v for (p, c, x), v in NUMBERS.items() for more in (0, 0.5)}  # type: ignore[operator]
-    (again,) = claims.above(table_of(twice), "a", "b")
-    assert again.found == part.found
+    (again,) = above("a", "b")(table_of(twice))
+    assert again.number == part.number
 
 
 SETS = table_of(
     {("", "d1", "WF"): [1, 3], ("", "d1", "AC"): [4], ("", "d2", "WF"): [2], ("", "d2", "AC"): [6]}
 )
 PANELS = table_of({("p", "a", "x"): [1, 2], ("q", "a", "x"): [5, 6], ("q", "b", "x"): [2, 2]})
-EACH = {"each": slice(None)}
+EACH = {"each": ALL}
 
 
 @pytest.mark.parametrize(
@@ -79,16 +88,18 @@ EACH = {"each": slice(None)}
         ("above", CURVES, {"curve": "a", "than": "b", "x": 2, "than_x": 1}, {"a - b, 1": 12}),
         ("above", CURVES, {"curve": "a", "than": "b", "x": 1, "share": 0.5}, {"a - 0.5 x b": 6}),
         ("above", PANELS, {"curve": "a", "than": "a", "panel": "q", "than_panel": "p"}, {"q": 4}),
-        ("above", PANELS, {"curve": FIRST, "than": besides("a"), "panel": "q"}, {"a - b": 3.5}),
+        ("above", PANELS, {"curve": FIRST, "than": Except("a"), "panel": "q"}, {"a - b": 3.5}),
         ("below", CURVES, {"curve": "b", "than": "a", "x": 2}, {"a - b": 5}),
         ("below", PANELS, {"curve": "a", "than": "b", "panel": "p", "than_panel": "q"}, {"q": 0.5}),
-        ("rises", CURVES, {"curve": "a", "to": REST}, {"2 - 1": 11, "3 - 1": 6}),
-        ("falls", CURVES, {"curve": "a", "start": 2}, {"2 - 3": 5}),
-        ("falls_along", CURVES, {"curve": "a", "x": slice(1, None)}, {"2 - 3": 5}),
-        ("near", CURVES, {"curve": "b", "x": [1, 3], "to": 3, "within": 2}, {"b, 1 - 3": -7}),
+        ("rises", CURVES, {"curve": "a", "last": REST}, {"2 - 1": 11, "3 - 1": 6}),
+        ("falls", CURVES, {"curve": "a", "first": 2}, {"2 - 3": 5}),
+        ("falls_throughout", CURVES, {"curve": "a", "x": Positions(2, -1)}, {"2 - 3": 5}),
+        ("highest_at", CURVES, {"curve": "a", "position": 2}, {"2 - 1": 11, "2 - 3": 5}),
+        ("steady", CURVES, {"curve": "b", "x": [1, 3], "around": 3, "within": 2}, {"b, 1 - 3": -7}),
         ("near", CURVES, {"curve": "a", "than": "b", "x": 3, "within": 2}, {"a, 3 - b": 0}),
         ("bounded", CURVES, {"curve": "a", "x": [1, 2], "most": 12}, {"a, 1": 11, "a, 2": 22}),
-        ("positive", CURVES, {"curve": "a", "x": 1, "sign": -1}, {"a": -11}),
+        ("positive", CURVES, {"curve": "a", "x": 1}, {"a": 11}),
+        ("negative", CURVES, {"curve": "a", "x": 1}, {"a": -11}),
         ("lower_mean", SETS, {"x": "WF", "than": ["AC"]}, {"AC - WF": 3}),
         ("lower_mean", SETS, {"x": "WF", "than": ["AC"], "by_share": 0.5}, {"0.5 x AC - WF": 0.5}),
         ("mean_below", SETS, {"limit": 3, "without": ["AC"]}, {"WF": 2}),
@@ -104,27 +115,27 @@ def test_parts_of_primitives(
 
 
 def test_limits_decide() -> None:
-    (part,) = claims.above(CURVES, "a", "b", x=2, by=4)
+    (part,) = above("a", "b", x=2, by=4)(CURVES)
     assert (part.least, state(part)) == (4, HOLDS)
-    (part,) = claims.near(CURVES, "b", x=1, to=3, within=2)
+    (part,) = claims.steady("b", x=1, around=3, within=2)(CURVES)
     assert (part.least, part.most, state(part)) == (-2, 2, FAILS)
-    parts = claims.bounded(CURVES, "a", x=[1, 2], most=12)
+    parts = claims.bounded("a", x=[1, 2], most=12)(CURVES)
     assert [state(part) for part in parts] == [UNDECIDED, FAILS]
-    (part,) = claims.lower_mean(SETS, "WF", ["AC"])
-    assert part.found is not None
-    assert (part.of, part.found.n) == ("data sets", 2)
+    (part,) = claims.lower_mean("WF", ["AC"])(SETS)
+    assert part.number is not None
+    assert (part.of, part.number.n) == ("data sets", 2)
 
 
 def test_rank_correlation_and_shares_by_run() -> None:
     ups = [float(n) for n in range(8)]
     table = table_of({("", "one", "s"): ups, ("", "other", "s"): [-value for value in ups]})
-    (part,) = claims.rank_correlation(table, "one", "other", sign=-1)
+    (part,) = claims.rank_correlation("one", "other", negative=True)(table)
     assert state(part) == HOLDS
     two = table_of({(p, "c", "s"): [1.0] * 30 for p in ("phase 1", "phase 2")})
-    (part,) = claims.share_above(two, "c", 0.98)
-    assert part.found is not None
-    assert part.found.n == 30  # runs, not 60 phases
-    assert part.found.low == pytest.approx(0.8843, abs=1e-3)
+    (part,) = claims.share_above("c", level=0.98)(two)
+    assert part.number is not None
+    assert part.number.n == 30  # runs, not 60 phases
+    assert part.number.low == pytest.approx(0.8843, abs=1e-3)
 
 
 def test_a_peak_is_chosen_on_other_runs() -> None:
@@ -132,22 +143,21 @@ def test_a_peak_is_chosen_on_other_runs() -> None:
     noise: Cells = {("", "c", x): [0.0, 0.0, 0.0] for x in range(5)}
     for run, x in enumerate((1, 2, 3)):
         noise["", "c", x][run] = 9.0
-    assert means("peak", table_of(noise), "rises") == pytest.approx({"c": 0})
+    assert means("rises_to_peak", table_of(noise)) == pytest.approx({"c": 0})
     real: Cells = {("acc", "c", x): [v, v + 1, v] for x, v in enumerate((1, 5, 2))}
     real |= {("shift", "c", x): [v, v, v] for x, v in enumerate((1, 2, 7))}
     table = table_of(real)
-    for way, change in (("rises", 4), ("falls", 3)):
-        assert means("peak", table, way, panel="acc") == pytest.approx({"acc, c": change})
-    found = means("peak", table, "grows", panel="shift", of="acc")
-    assert found == pytest.approx({"shift, c": 5})
+    for kind, change in (("rises_to_peak", 4), ("falls_from_peak", 3)):
+        assert means(kind, table, panel="acc") == pytest.approx({"acc, c": change})
+    growth = means("grows_after_peak_of", table, "acc", panel="shift")
+    assert growth == pytest.approx({"shift, c": 5})
 
 
 def verdict(
-    *above: Any, table: Table = CURVES, about: Any = None, **options: Any
+    *curves: Any, table: Table = CURVES, about: Any = None, **options: Any
 ) -> tuple[str, str]:
     """The verdict on a claim that one curve is above another."""
-    claim = Claim("it-is-so", "it is so", "paper", **(about or {}))
-    claim.above(*above, **options)
+    claim = Claim("it-is-so", "it is so", [above(*curves, **options)], **(about or {}))
     found = judge(claim, table)
     return found.state, found.because
 
@@ -158,8 +168,8 @@ def test_one_part_of_many_fails_only_after_holms_correction() -> None:
     cells: Cells = {("", "a", x): low if x == 1 else even for x in range(1, 4)}
     cells |= {("", "b", x): [0.0] * 6 for x in range(1, 4)}
     table = table_of(cells)
-    (part,) = claims.above(table, "a", "b", x=1)
-    chance = p_value(part.found, 0, claims.INF)
+    (part,) = above("a", "b", x=1)(table)
+    chance = p_value(part.number, 0, claims.INF)
     assert chance == pytest.approx(ttest_1samp(low, 0).pvalue)
     assert 0.05 / 3 < chance < 0.05 / 2
     assert verdict("a", "b", table=table, each=[1, 2])[0] == FAILS
@@ -169,8 +179,8 @@ def test_one_part_of_many_fails_only_after_holms_correction() -> None:
 
 
 def test_a_size_of_imagenet_is_judged_at_full_scale_only() -> None:
-    claim = Claim("by-six", "a is 6 above b", "paper", at_full={"by": 6}).above("a", "b", x=2)
-    assert judge(claim, CURVES, "full").state == FAILS
+    claim = Claim("by-six", "a is 6 above b", [above("a", "b", x=2, by=AtFull(6))])
+    assert judge(claim, table_of(NUMBERS, full=True), "full").state == FAILS
     found = judge(claim, CURVES)
     assert found.state == HOLDS
     assert found.because.startswith("the direction only")
@@ -188,17 +198,28 @@ def test_a_size_of_imagenet_is_judged_at_full_scale_only() -> None:
 )
 def test_results_of_unknown_origin_decide_nothing(facts: dict[str, str], reason: str) -> None:
     """Where they are committed; the picture stays, marked."""
-    own = Experiment(lambda: tidy([]), "rdumb/x", sentences={"paper": {"up": "a is above b"}})
-    own.says("up").above("a", "b", x=2)
-    own.kept = {"embedded": {"scale": "embedded", "table": CURVES.as_json(), "provenance": facts}}
-    (found,) = own.judged
+    experiment = Experiment(lambda: tidy([]), "rdumb/x", Simulation(), "a and b")
+    experiment.claim("up", "a is above b", above("a", "b", x=2))
+    results = {"scale": "embedded", "table": CURVES.as_json(), "provenance": facts}
+    experiment.committed = {"embedded": results}
+    (found,) = experiment.judged()
     assert (found.state, reason in found.because) == (UNJUDGED if reason else HOLDS, True)
-    assert ("decide no claim" in section(own, own.committed)) == bool(reason)
+    assert ("decide no claim" in section(experiment, results)) == bool(reason)
     # The same results, but not those that are committed.
-    assert own.verdicts({**own.committed})[0].state == HOLDS
+    assert experiment.verdicts({**results})[0].state == HOLDS
     if reason:
         with pytest.raises(HoldfastError, match=reason):
-            reproduce.keep(own, {**own.committed, "missing": []}, Path("picture.png"))
+            command.keep(experiment, {**results, "missing": []}, Path("picture.png"))
+
+
+def test_claims_have_one_id_each_and_are_found_by_it() -> None:
+    experiment = Experiment(lambda: tidy([]), "rdumb/x", Simulation(), "a and b")
+    experiment.claim("up", "a is above b", above("a", "b"))
+    assert experiment.claim_of("up").sentence == "a is above b"
+    with pytest.raises(HoldfastError, match=r"no claim 'down'\. Its claims: up"):
+        experiment.claim_of("down")
+    with pytest.raises(HoldfastError, match="already has a claim 'up'"):
+        experiment.claim("up", "b is above a", above("b", "a"))
 
 
 def test_results_and_pages_are_no_code() -> None:
@@ -219,17 +240,17 @@ def test_a_claim_with_a_part_of_a_single_run_can_only_be_refuted() -> None:
 def test_what_a_claim_is_about_must_have_happened() -> None:
     """Which is not known where its runs are missing."""
     for than, expected in (("b", HOLDS), ("a", PREMISE), ("c", UNJUDGED)):
-        about = {"premise": partial(claims.above, curve="a", than=than, x=2), "unless": "no rise"}
+        about = {"premise": above("a", than, x=2), "unless": "no rise"}
         assert verdict("a", "b", x=2, about=about)[0] == expected
 
 
 def test_the_premises_of_claims_about_orders_of_labels() -> None:
     """Correlated labels leave at most half of the classes in a batch; imbalanced streams are as long."""
-    every = {claim.id: claim for claim in EXPERIMENTS["field/recovery"].claims}
     for id, panel, order, lacking in (
-        ("takes-labels-for-collapse", field_tables.CLASSES, "correlated", [51, 91, 100]),
-        ("takes-imbalance-for-collapse", field_tables.LENGTH, "imbalanced", [49, 51]),
+        ("takes-labels-for-collapse", field.CLASSES, "correlated", [51, 91, 100]),
+        ("takes-imbalance-for-collapse", field.LENGTH, "imbalanced", [49, 51]),
     ):
         for share in (49, 51, 91, 100):
-            found = judge(every[id], table_of({(panel, "all", order): [share] * 3}))
+            claim = EXPERIMENTS["field/recovery"].claim_of(id)
+            found = judge(claim, table_of({(panel, "all", order): [share] * 3}))
             assert (found.state == PREMISE) == (share in lacking)

@@ -11,7 +11,7 @@ from common import plain_trainer, tiny_net
 from made_up import made_up
 
 from holdfast import HoldfastError
-from holdfast.benchmarks.papers.accuracy_tables import accuracy
+from holdfast.benchmarks.papers.accuracy import accuracy
 from holdfast.benchmarks.results.groups import groups
 from holdfast.benchmarks.results.run_protocol import (
     AT_EACH,

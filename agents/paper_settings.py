@@ -1,0 +1,58 @@
+"""How a run's settings differ from those of CiteME's paper."""
+
+from typing import Any
+
+from .data import PUBLISHED_TEST_ROWS, Dataset
+from .episode import MAX_ACTIONS, RESULTS
+from .records import Header
+
+TEMPERATURE = 0.95
+FIXED_TEMPERATURE = "o1"  # accepts only temperature 1
+
+
+def beside_paper(header: Header, dataset: Dataset, scores: dict[str, Any], path: str) -> str:
+    """How a run compares with the paper's: not, with which differences, or by which command."""
+    if not dataset.is_published:
+        return f"({dataset.name} is not CiteME's data: this is not a CiteME score.)"
+    if scores["n"] != PUBLISHED_TEST_ROWS or scores["missing"]:
+        return "(CiteME's figures are for its test split, n = 119.)"
+    if differing := differences(header, dataset):
+        return f"(Not the paper's settings: {'; '.join(differing)}.)"
+    return (
+        "The paper's settings, except for search by the Graph API instead of the website, citation order "
+        "over the 100 most relevant papers, and the source excluded by a stricter match of its title. "
+        f"Compare with the paper: holdfast paper citeme --runs DATASET.csv {path}"
+    )
+
+
+def differences(header: Header, dataset: Dataset) -> list[str]:
+    """The differences of a run's settings from the paper's, by the options that set them."""
+    agent, budget, provider = header.agent, header.budget, header.provider
+    if agent.their_split:
+        return [f"it is imported, and its own figures are for the split {agent.their_split!r}"]
+    if agent.name != "citeagent":
+        return [f"its agent is {agent.name}, not CiteAgent"]
+    # The setting of the run, and that of the paper.
+    settings: dict[str, tuple[Any, Any]] = {
+        "--prompt": (agent.format, "citeme"),
+        "--prompts": (agent.prompts, "authors"),
+        "--repairs": (agent.repairs, 0),
+    }
+    if FIXED_TEMPERATURE not in (agent.model or ""):
+        settings["--temperature"] = agent.temperature, TEMPERATURE
+    if agent.commands != "none":
+        settings["--results"] = budget.get("results"), RESULTS
+        settings["--max-actions"] = budget.get("max_actions"), MAX_ACTIONS
+        settings["--search"] = provider["name"], "semantic-scholar"
+        settings["--field"] = provider.get("field"), "Computer Science"
+    if agent.commands == "search+read":
+        settings["--read-chars"] = budget.get("read_chars"), "all"
+    texts = [
+        f"{name} {ours} instead of {theirs}"
+        for name, (ours, theirs) in settings.items()
+        if ours != theirs
+    ]
+    undated = sum(sample.date is None for sample in dataset.samples)
+    if undated and agent.commands != "none":
+        texts.append(f"{undated} excerpts without a year have no date cap (there 2024)")
+    return texts

@@ -1,0 +1,3 @@
+"""AETTA: Lee et al. 2024."""
+
+from . import tables  # noqa: F401

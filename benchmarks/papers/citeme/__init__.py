@@ -1,0 +1,3 @@
+"""CiteME: Press et al. 2024."""
+
+from . import tables  # noqa: F401

@@ -1,0 +1,1 @@
+"""The tables and figures of papers: experiments, their claims, verdicts and pages."""
