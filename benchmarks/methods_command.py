@@ -20,7 +20,7 @@ def main(argv: list[str]) -> None:
 
 def ideas() -> dict[str, str]:
     """The first sentence of each method's docstring, read from the source since torch imports slowly."""
-    found = {}
+    sentences = {}
     for line in ast.parse((METHODS / "__init__.py").read_text(encoding="utf-8")).body:
         file = METHODS / f"{getattr(line, 'module', '')}.py"
         if not isinstance(line, ast.ImportFrom) or line.module == "base" or not file.exists():
@@ -29,5 +29,5 @@ def ideas() -> dict[str, str]:
         for node in ast.parse(file.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef) and node.name in exported:
                 first = (ast.get_docstring(node) or "").partition("\n\n")[0]
-                found[node.name] = " ".join(first.split())
-    return dict(sorted(found.items(), key=lambda pair: pair[0].lower()))
+                sentences[node.name] = " ".join(first.split())
+    return dict(sorted(sentences.items(), key=lambda pair: pair[0].lower()))

@@ -37,16 +37,16 @@ def with_presets(words: Iterable[str]) -> list[str]:
     Raises:
         HoldfastError: if there is no method or stream of that name.
     """
-    words, found = iter(words), []
+    words, expanded = iter(words), []
     for word in words:
         option, equals, name = word.partition("=")
         if option != "--preset":
-            found.append(word)
+            expanded.append(word)
             continue
         name = name if equals else next(words, "")
         kinds = [kind for kind in KEYS if name in presets(kind)]
         if not kinds:
             known = ", ".join(name for kind in KEYS for name in presets(kind))
             raise HoldfastError(f"There is no preset '{name}'. Choose from {known}.")
-        found += ["--config", json.dumps({KEYS[kinds[0]]: preset(kinds[0], name)})]
-    return found
+        expanded += ["--config", json.dumps({KEYS[kinds[0]]: preset(kinds[0], name)})]
+    return expanded

@@ -129,8 +129,10 @@ def parsed(args: list[str] | dict[str, Any]) -> dict[str, Any]:
         HoldfastError: if names or types of arguments, or the name of the backbone, are invalid.
     """
     with parser_errors():
-        given = parser().parse_object if isinstance(args, dict) else parser().parse_args
-        config = given(args).as_dict()  # type: ignore[arg-type]
+        if isinstance(args, dict):
+            config = parser().parse_object(args).as_dict()
+        else:
+            config = parser().parse_args(args).as_dict()
     backbone = config["model"].get("init_args", {}).get("backbone")
     if isinstance(backbone, str):
         check_name(backbone)
@@ -140,8 +142,8 @@ def parsed(args: list[str] | dict[str, Any]) -> dict[str, Any]:
 def parts(config: dict[str, Any]) -> tuple[TTAMethod, Any]:
     """Method and stream of a run's configuration."""
     with parser_errors():
-        made = parser().instantiate_classes(parser().parse_object(config))
-    return made.model, made.data
+        instances = parser().instantiate_classes(parser().parse_object(config))
+    return instances.model, instances.data
 
 
 def whole_batches(batches: float | None) -> int | None:
@@ -328,13 +330,13 @@ def with_saved_config(argv: list[str]) -> list[str]:
     options = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     options.add_argument("--out", type=Path)
     options.add_argument("--resume", action="store_true")
-    found, others = options.parse_known_args(argv)
-    if not found.resume:
+    named, others = options.parse_known_args(argv)
+    if not named.resume:
         return argv
-    if found.out is None:
+    if named.out is None:
         raise HoldfastError("--resume needs the folder of a run. Pass --out FOLDER.")
     configured = any(word.startswith(("--model", "--config", "-c")) for word in others)
-    saved = found.out / CONFIG
+    saved = named.out / CONFIG
     return argv if configured or not saved.exists() else ["--config", str(saved), *argv]
 
 

@@ -35,10 +35,10 @@ def prepare(cells: list[Cell], command: str | None = None) -> None:
         for cell in cells:
             cell.folder.mkdir(parents=True, exist_ok=True)
             facts = jsonable({"names": cell.names, "factors": cell.factors, "config": cell.config})
-            found = read_json(cell.folder / CELL)
-            if found and begun(cell.folder):  # the run continues with its configuration
-                facts["config"] = found["config"]
-            if {key: found.get(key) for key in facts} != facts:  # none yet, or of a failed start
+            stored = read_json(cell.folder / CELL)
+            if stored and begun(cell.folder):  # the run continues with its configuration
+                facts["config"] = stored["config"]
+            if {key: stored.get(key) for key in facts} != facts:  # none yet, or of a failed start
                 write_json(cell.folder / CELL, facts | ({"command": command} if command else {}))
     except OSError as error:
         raise unwritable(cell.folder, error, "or choose another `out`.") from None
@@ -97,8 +97,8 @@ def check_one_device(cell: Cell) -> None:
 
 def same(cell: Cell) -> bool:
     """Whether the cell's folder contains this cell, or a failed start without results."""
-    found = read_json(cell.folder / CELL)
-    return not found or found["config"] == jsonable(cell.config) or not begun(cell.folder)
+    stored = read_json(cell.folder / CELL)
+    return not stored or stored["config"] == jsonable(cell.config) or not begun(cell.folder)
 
 
 def check_same(cells: Sequence[Cell]) -> None:
@@ -107,11 +107,11 @@ def check_same(cells: Sequence[Cell]) -> None:
         return
     cell, folder, more = differing[0], "the folder", ""
     if len(differing) > 1:
-        methods = ", ".join(dict.fromkeys(str(own.names["method"]) for own in differing))
+        methods = ", ".join(dict.fromkeys(str(other.names["method"]) for other in differing))
         folder, more = "their folders", f" {len(differing)} runs differ, of {methods}."
-    found = read_json(cell.folder / CELL)["config"]
-    setting, there, here = first_difference(found, jsonable(cell.config))
+    stored = read_json(cell.folder / CELL)["config"]
+    setting, before, here = first_difference(stored, jsonable(cell.config))
     raise HoldfastError(
-        f"{cell.folder} contains a run with a different configuration: {setting} is {there} there, "
+        f"{cell.folder} contains a run with a different configuration: {setting} is {before} there, "
         f"not {here}.{more} Choose another `out`, or delete {folder}."
     )

@@ -41,9 +41,9 @@ class Outcome(NamedTuple):
         """The outcome in words, with the accuracy over batches or `per_image`."""
         if self.state == "finished":
             run = Run.load(self.cell.folder)
-            found = percent(run.accuracy_per_image if per_image else run.accuracy)
+            accuracy = percent(run.accuracy_per_image if per_image else run.accuracy)
             kind = "per image" if per_image else "mean over batches"
-            return f"accuracy {found} ({kind}), {run.images:,} images in {duration(run.seconds)}"
+            return f"accuracy {accuracy} ({kind}), {run.images:,} images in {duration(run.seconds)}"
         if self.state == "elsewhere":
             return f"already running in {self.note}"
         return f"{self.state}: {self.note}"
@@ -77,8 +77,8 @@ def run_all(
         retries: maximum number of restarts of a cell whose process dies.
         per_image: report accuracies per image rather than means over batches.
     """
-    places = [cell.folder for cell in cells]
-    names = {p: f"[{n}/{len(cells)}] {'/'.join(p.parts[-2:])}" for n, p in enumerate(places, 1)}
+    folders = enumerate((cell.folder for cell in cells), 1)
+    names = {path: f"[{n}/{len(cells)}] {'/'.join(path.parts[-2:])}" for n, path in folders}
     ended = {cell.folder: "finished" for cell in cells if cell.finished}
     todo = [cell for cell in cells if not cell.finished]
 

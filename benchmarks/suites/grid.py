@@ -103,16 +103,17 @@ def included(path: Path, scale: str | None) -> dict[str, Any]:
 
 def cells(suite: dict[str, Any]) -> Iterator[Cell]:
     """The runs of the grid, grouped by stream."""
-    streams = [(s, settings("streams", s.config)) for s in expanded(suite["streams"])]
-    variants = [(o, m, settings("methods", model)) for o, m, model in variants_of(suite)]
+    streams = [(s, without_presets("streams", s.config)) for s in expanded(suite["streams"])]
+    variants = [(o, m, without_presets("methods", model)) for o, m, model in variants_of(suite)]
     tuned = read_tuned(suite["tuned"]) if "tuned" in suite else {}
     for (stream, data), seed, (override, method, model) in product(
         streams, suite.get("seeds", [43]), variants
     ):
         seeded = {"seed_everything": seed, "data": {"init_args": {"seed": seed}}}
         changes = {key: value for key, value in override.config.items() if key != "methods"}
-        own = {"model": override.config.get("methods", {}).get(method, {})}
-        layers = [suite.get("common", {}), {"data": data}, seeded, {"model": model}, changes, own]
+        of_method = {"model": override.config.get("methods", {}).get(method, {})}
+        common = suite.get("common", {})
+        layers = [common, {"data": data}, seeded, {"model": model}, changes, of_method]
         network = merged(*layers)["model"].get("init_args", {}).get("backbone")
         chosen = tuned.get(network, {}).get(method, {})
         layers.insert(4, {"model": {"init_args": chosen}} if chosen else {})
@@ -142,7 +143,7 @@ def read_tuned(name: str) -> dict[str, dict[str, Any]]:
     return content
 
 
-def settings(kind: str, config: dict[str, Any] | str) -> dict[str, Any]:
+def without_presets(kind: str, config: dict[str, Any] | str) -> dict[str, Any]:
     """The settings of a method or stream, given directly or by the name of a preset."""
     return preset(kind, config) if isinstance(config, str) else config
 

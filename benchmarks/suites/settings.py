@@ -45,74 +45,74 @@ def settings(cell: Cell) -> dict[str, Setting]:
     {"data": "CINC", "data.severity": 5, "model.optimizer.lr": 0.001, "AETTA.passes": 10, ...}; the second
     of several callbacks of one class is "AETTA_2". "{seed}" stands for the seed.
     """
-    given = jsonable(cell.config)
-    parts = [{key: given.pop(key, {})} for key in ("data", "model")]
-    found: dict[str, Setting] = {}
-    for part in (*parts, given):
+    config = jsonable(cell.config)
+    parts = [{key: config.pop(key, {})} for key in ("data", "model")]
+    by_path: dict[str, Setting] = {}
+    for part in (*parts, config):
         text = json.dumps(part, sort_keys=True)
         if "seed" in cell.names:
             text = text.replace(f"seed{cell.names['seed']}", "seed{seed}")
-        found |= of_part(text)
+        by_path |= _of_part(text)
     return {
-        place: setting
-        for place, setting in found.items()
-        if place.rpartition(".")[2] not in INDIFFERENT
+        path: setting
+        for path, setting in by_path.items()
+        if path.rpartition(".")[2] not in INDIFFERENT
     }
 
 
 @lru_cache(maxsize=4096)
-def of_part(text: str) -> dict[str, Setting]:
+def _of_part(text: str) -> dict[str, Setting]:
     """The settings in a part of a configuration of `holdfast test`, which is given as JSON."""
-    given = json.loads(text)
+    part = json.loads(text)
     config = parsed({**SMALLEST, **json.loads(text)})
     factory = config["model"].get("init_args", {}).get("optimizer")
-    if "model" in given and callable(factory):  # the method's own
+    if "model" in part and callable(factory):  # the method's default
         optimizer = factory([nn.Parameter(torch.zeros(1))])
         usual = inspect.signature(type(optimizer)).parameters
-        own = settings_of(optimizer) or {}
-        config["model"]["init_args"]["optimizer"] = own
-        changed = {k: v for k, v in own["init_args"].items() if v != usual[k].default}
-        given["model"].setdefault("init_args", {})["optimizer"] = {**own, "init_args": changed}
-    # Of the Trainer's arguments and the options only those that are given.
-    chosen = {key: config[key] for key in given if key != "trainer"}
-    if "trainer" in given:
-        chosen["trainer"] = {key: config["trainer"][key] for key in given["trainer"]}
-    stated = dict(flat(given))
-    return {place: Setting(value, place not in stated) for place, value in flat(jsonable(chosen))}
+        default = settings_of(optimizer) or {}
+        config["model"]["init_args"]["optimizer"] = default
+        changed = {k: v for k, v in default["init_args"].items() if v != usual[k].default}
+        part["model"].setdefault("init_args", {})["optimizer"] = {**default, "init_args": changed}
+    # Of the Trainer's arguments and the options only those of the part.
+    chosen = {key: config[key] for key in part if key != "trainer"}
+    if "trainer" in part:
+        chosen["trainer"] = {key: config["trainer"][key] for key in part["trainer"]}
+    stated = dict(_flat(part))
+    return {path: Setting(value, path not in stated) for path, value in _flat(jsonable(chosen))}
 
 
-def flat(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def _flat(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """The values of a configuration by path, callbacks by the names of their classes."""
     config = {**config}
     trainer = {**(config.pop("trainer", None) or {})}
-    watching = named_callbacks(trainer.pop("callbacks", None) or [])
-    config |= {f"trainer.{name}": value for name, value in trainer.items()} | watching
-    for place, value in config.items():
-        yield from below(place, value)
+    callbacks_by_name = named_callbacks(trainer.pop("callbacks", None) or [])
+    config |= {f"trainer.{name}": value for name, value in trainer.items()} | callbacks_by_name
+    for path, value in config.items():
+        yield from _below(path, value)
 
 
 def named_callbacks(entries: list[dict[str, Any]]) -> dict[str, Any]:
     """The configurations of callbacks by name, numbered where a class is used several times."""
-    found: dict[str, Any] = {}
+    by_name: dict[str, Any] = {}
     numbers: Counter[str] = Counter()
     for entry in entries:
         name = entry["class_path"].rpartition(".")[2]
         numbers[name] += 1
-        found[name if numbers[name] == 1 else f"{name}_{numbers[name]}"] = entry
-    return found
+        by_name[name if numbers[name] == 1 else f"{name}_{numbers[name]}"] = entry
+    return by_name
 
 
-def below(place: str, value: Any) -> Iterator[tuple[str, Any]]:
+def _below(path: str, value: Any) -> Iterator[tuple[str, Any]]:
     """A value by its path; a class by its name, and its arguments below it."""
     if isinstance(value, dict) and "class_path" in value:
-        yield place, value["class_path"].rpartition(".")[2]
-        for name, own in (value.get("init_args") or {}).items():
-            yield from below(f"{place}.{name}", own)
+        yield path, value["class_path"].rpartition(".")[2]
+        for name, argument in (value.get("init_args") or {}).items():
+            yield from _below(f"{path}.{name}", argument)
     elif isinstance(value, list) and any(isinstance(e, dict) and "class_path" in e for e in value):
         for number, entry in enumerate(value, 1):
-            yield from below(f"{place}.{number}", entry)
+            yield from _below(f"{path}.{number}", entry)
     else:
-        yield place, value
+        yield path, value
 
 
 def only_watches(name: str) -> bool:

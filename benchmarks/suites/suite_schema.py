@@ -70,7 +70,7 @@ class File(BaseModel, extra="allow", strict=True):
     scales: Annotated[dict[str, Map], Field(min_length=1)] | None = None
 
 
-def check(model: type[BaseModel], content: Any, place: str) -> None:
+def check(model: type[BaseModel], content: Any, source: str) -> None:
     """Refuse content that does not match the model.
 
     Raises:
@@ -95,4 +95,4 @@ def check(model: type[BaseModel], content: Any, place: str) -> None:
         else:
             text += f", not {node!s:.60}"
         where = "/".join(path)
-        raise HoldfastError(f"{place}: {where and where + ' '}{text}.") from None
+        raise HoldfastError(f"{source}: {where and where + ' '}{text}.") from None

@@ -53,10 +53,11 @@ class Trial(NamedTuple):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        given = {name: value for name, value in self.values.items() if name != "lr"}
+        """The arguments of the method that the values stand for."""
+        arguments = {name: value for name, value in self.values.items() if name != "lr"}
         if rate := self.values.get("lr"):
-            given["optimizer"] = merged(self.optimizer, {"init_args": {"lr": rate}})
-        return given
+            arguments["optimizer"] = merged(self.optimizer, {"init_args": {"lr": rate}})
+        return arguments
 
 
 def defaults(suite: dict[str, Any]) -> Iterator[Trial]:
@@ -74,23 +75,23 @@ def defaults(suite: dict[str, Any]) -> Iterator[Trial]:
         if key in seen:
             continue
         seen.add(key)
-        found = settings(cell)
-        name = found["model"].value
+        usual = settings(cell)
+        name = usual["model"].value
         if getattr(getattr(methods, name, None), "adapts", "") == "nothing":
             yield Trial(*key, override, {}, None, 0, {})
             continue
         start, optimizer = "model.optimizer.", {}
         if "optimizer" not in cell.config["model"]["init_args"]:
-            own = {k.removeprefix(start): v for k, v in found.items() if k.startswith(start)}
-            changed = {k: v.value for k, v in own.items() if not v.default}
-            kind = f"torch.optim.{found['model.optimizer'].value}"
+            arguments = {k.removeprefix(start): v for k, v in usual.items() if k.startswith(start)}
+            changed = {k: v.value for k, v in arguments.items() if not v.default}
+            kind = f"torch.optim.{usual['model.optimizer'].value}"
             optimizer = {"class_path": kind, "init_args": changed}
         argument, factor = SECOND.get(name, ("", 0))
-        second = (argument, found[f"model.{argument}"].value, factor) if argument else None
-        owners = [p.removesuffix(".every") for p in found if p.endswith(".every")]
-        resets = [p for p in owners if found[p].value in ("RDumb", "PeriodicReset")]
-        every = max((found[f"{place}.every"].value for place in resets), default=0)
-        yield Trial(*key, override, optimizer, second, every, {"lr": found[f"{start}lr"].value})
+        second = (argument, usual[f"model.{argument}"].value, factor) if argument else None
+        owners = [path.removesuffix(".every") for path in usual if path.endswith(".every")]
+        resets = [path for path in owners if usual[path].value in ("RDumb", "PeriodicReset")]
+        every = max((usual[f"{path}.every"].value for path in resets), default=0)
+        yield Trial(*key, override, optimizer, second, every, {"lr": usual[f"{start}lr"].value})
 
 
 def untuned(suite: dict[str, Any]) -> dict[str, Any]:
@@ -104,31 +105,31 @@ def rates(suite: dict[str, Any], budget: int) -> list[Trial]:
     it. A method with a second argument leaves two of its trials to that.
     """
     return [
-        own._replace(values={"lr": rate})
-        for own in defaults(suite)
-        if own.values
+        trial._replace(values={"lr": rate})
+        for trial in defaults(suite)
+        if trial.values
         for rate in suite.get("tune", {}).get("rates")
-        or nearby(own.values["lr"], budget - 2 * bool(own.second))
+        or nearby(trial.values["lr"], budget - 2 * bool(trial.second))
     ]
 
 
-def nearby(own: float, number: int) -> list[float]:
-    """A rate and round ones around it, `number` in all.
+def nearby(rate: float, number: int) -> list[float]:
+    """A learning rate and round ones around it, `number` in all.
 
     >>> nearby(0.006, 4)
     [0.001, 0.002, 0.006, 0.01]
     """
-    middle = min(range(len(ROUND)), key=lambda n: abs(log10(ROUND[n] / own)))
+    middle = min(range(len(ROUND)), key=lambda n: abs(log10(ROUND[n] / rate)))
     first = middle - number // 2
-    return [*ROUND[first:middle], own, *ROUND[middle + 1 : first + number]]
+    return [*ROUND[first:middle], rate, *ROUND[middle + 1 : first + number]]
 
 
 def seconds(best: Trial) -> list[Trial]:
     """Trials of the second argument with the best rate: a lower and a higher value."""
     if best.second is None:
         return []
-    name, own, factor = best.second
-    values = [type(own)(own / factor), type(own)(own * factor)]
+    name, usual, factor = best.second
+    values = [type(usual)(usual / factor), type(usual)(usual * factor)]
     return [best._replace(values={**best.values, name: value}) for value in values]
 
 
@@ -142,14 +143,14 @@ def on_holdout(suite: dict[str, Any], steps: int | None = None) -> dict[str, Any
         HoldfastError: if the suite uses these corruptions, has no source, or `steps` are too few.
     """
     tune = {"stream": {}, "seeds": SEEDS, **suite.get("tune", {})}
-    streams = [grid.settings("streams", own) for own in suite["streams"].values()]
+    streams = [grid.without_presets("streams", entry) for entry in suite["streams"].values()]
     used = [word for word in ("CINCHoldout", *EXTRA) if f'"{word}"' in json.dumps(streams)]
-    own = merged(suite.get("common", {}).get("data", {}), streams[0]).get("init_args", {})
-    while "stream" in own:
-        own = own["stream"]["init_args"]
-    kept = ("source", "table", "quality", "batch_size", "num_workers")
-    own = {name: own[name] for name in kept if name in own}
-    if "class_path" not in tune["stream"] and (used or "source" not in own):
+    arguments = merged(suite.get("common", {}).get("data", {}), streams[0]).get("init_args", {})
+    while "stream" in arguments:
+        arguments = arguments["stream"]["init_args"]
+    common = ("source", "table", "quality", "batch_size", "num_workers")
+    arguments = {name: arguments[name] for name in common if name in arguments}
+    if "class_path" not in tune["stream"] and (used or "source" not in arguments):
         problem = f"use {used[0]}" if used else "have no `source` of clean images"
         raise HoldfastError(
             f"The suite's streams {problem}, so the trials need another stream. State one under tune: "
@@ -159,8 +160,8 @@ def on_holdout(suite: dict[str, Any], steps: int | None = None) -> dict[str, Any
     steps = steps or max(SHORTEST, ceil(1.5 * longest))
     if steps <= longest:
         raise HoldfastError(f"--steps must be above {longest:g}, the longest interval of a reset.")
-    each = ceil(steps * own.get("batch_size", 64) / PARTS)
-    usual = {"class_path": "CINCHoldout", "init_args": {**own, "each": each}}
+    each = ceil(steps * arguments.get("batch_size", 64) / PARTS)
+    usual = {"class_path": "CINCHoldout", "init_args": {**arguments, "each": each}}
     stream = tune["stream"] if "class_path" in tune["stream"] else merged(usual, tune["stream"])
     return {**suite, "streams": {HELD_OUT: stream}, "seeds": tune["seeds"]}
 
@@ -169,19 +170,19 @@ def cells(
     suite: dict[str, Any], trials: Iterable[Trial], watcher: str = "SourceAgreement"
 ) -> list[Cell]:
     """The runs of trials on the suite's streams; those on the hold-out have an estimator, `watcher`."""
-    found: list[Cell] = []
+    trial_cells: list[Cell] = []
     for trial in trials:
         config = trial.override.config
-        own = merged(
+        model = merged(
             config.get("methods", {}).get(trial.method, {}), {"init_args": trial.arguments}
         )
         name = " ".join(filter(None, [trial.override.name, trial.text]))
         factors = {**trial.override.factors, **trial.values}
-        override = {**config, "methods": {trial.method: own}, "factors": factors}
+        override = {**config, "methods": {trial.method: model}, "factors": factors}
         methods = {trial.method: suite["methods"][trial.method]}
-        one = {**untuned(suite), "methods": methods, "overrides": {name: override}}
-        found += grid.cells(one)
-    for cell in found if HELD_OUT in suite["streams"] else ():
+        of_trial = {**untuned(suite), "methods": methods, "overrides": {name: override}}
+        trial_cells += grid.cells(of_trial)
+    for cell in trial_cells if HELD_OUT in suite["streams"] else ():
         trainer = cell.config.setdefault("trainer", {})
         trainer["callbacks"] = [*trainer.get("callbacks", []), {"class_path": watcher}]
-    return found
+    return trial_cells
