@@ -17,8 +17,8 @@ ACTIONS: dict[str, tuple[str, ...]] = {
     "search": (*SEARCHES, "select"),
     "search+read": (*SEARCHES, "read", "select"),
 }
-ABSTRACT_CHARS = 1200
-HITS = 4  # hits per search in a demonstration, to limit the length of the prompt
+_ABSTRACT_CHARS = 1200
+_HITS = 4  # hits per search in a demonstration, to limit the length of the prompt
 ARGUMENT_CHARS = 1000  # maximum characters of a query or id; search engines refuse longer ones
 
 
@@ -30,7 +30,7 @@ def act(episode: Episode, action: str, argument: str) -> str:
             return show(episode.search(argument, SEARCHES[action]))
         if action == "read":
             paper_id, _, part = bare(argument).partition(" ")
-            return quoted(episode.read(paper_id.rstrip(",:;"), part))
+            return _quoted(episode.read(paper_id.rstrip(",:;"), part))
         episode.select(bare(argument))
     except UnknownId as error:
         return f"{quote(str(error), 300)} Use an id from a search result."
@@ -47,12 +47,12 @@ def show(papers: list[Paper]) -> str:
         shown.append(
             f"id: {paper.id}\ntitle: {quote(paper.title)}\n"
             f"year: {paper.year or 'unknown'}; citations: {cited}\n"
-            f"abstract: {quote(paper.abstract or 'not available', ABSTRACT_CHARS)}"
+            f"abstract: {quote(paper.abstract or 'not available', _ABSTRACT_CHARS)}"
         )
     return f"{len(shown)} papers:\n<<<\n" + "\n\n".join(shown) + "\n>>>"
 
 
-def quoted(text: str) -> str:
+def _quoted(text: str) -> str:
     """The text of a paper between quotation marks that it cannot imitate."""
     return f"<<<\n{quote(text)}\n>>>"
 
@@ -88,7 +88,7 @@ def taken(commands: str) -> tuple[str, list[tuple[dict[str, str], list[Paper] | 
     """The demonstration's excerpt, and each turn with the result of its action."""
     shown = demonstrations()[commands]
     sample = Sample("demonstration", shown["excerpt"], (), "", "", "", None, "train")
-    episode = Episode(sample, LocalSearch(MINI_CITE_CORPUS), results=HITS)
+    episode = Episode(sample, LocalSearch(MINI_CITE_CORPUS), results=_HITS)
     results: list[tuple[dict[str, str], list[Paper] | str]] = []
     for turn in shown["turns"]:
         action, argument = turn["action"], turn["argument"]
@@ -107,5 +107,5 @@ def trajectory(commands: str) -> tuple[dict[str, str], ...]:
     for number, (turn, seen) in enumerate(results):
         before = f"{observation}\n{countdown(MAX_ACTIONS - number)}"
         turns.append({"excerpt": excerpt, "observation": before, **turn})
-        observation = show(seen) if isinstance(seen, list) else quoted(seen)
+        observation = show(seen) if isinstance(seen, list) else _quoted(seen)
     return tuple(turns)

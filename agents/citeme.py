@@ -19,8 +19,8 @@ from .lm import asking, complete, describe, explained, in_episode
 from .records import clean, fingerprint
 
 # Text before the title of a guess, as in the authors' code.
-LEAD_IN = re.compile(r"\A\s*(based on|[^:]*guess|[^:]*most likely)[^:]*:", re.IGNORECASE)
-Messages = list[dict[str, str]]
+_LEAD_IN = re.compile(r"\A\s*(based on|[^:]*guess|[^:]*most likely)[^:]*:", re.IGNORECASE)
+_Messages = list[dict[str, str]]
 
 
 class CiteMEAgent:
@@ -49,24 +49,24 @@ class CiteMEAgent:
     def __call__(self, episode: Episode) -> None:
         # o1 takes no system prompt.
         role = "user" if re.search(r"(^|/)o1\b", self.lm.model) else "system"
-        messages: Messages = [
+        messages: _Messages = [
             {"role": role, "content": self.prompt.system},
-            user(f"{self.prompt.introduction}\n\n{episode.sample.excerpt}"),
+            _user(f"{self.prompt.introduction}\n\n{episode.sample.excerpt}"),
         ]
         lm = in_episode(self.lm, episode)
         with dspy.context(max_history_size=1):
             if self.commands == "none":
                 with asking(episode):
                     title = complete(lm, messages)
-                episode.guess(LEAD_IN.sub("", title, count=1).strip())
+                episode.guess(_LEAD_IN.sub("", title, count=1).strip())
             else:
                 self._converse(lm, messages, episode)
 
-    def _converse(self, lm: dspy.LM, messages: Messages, episode: Episode) -> None:
+    def _converse(self, lm: dspy.LM, messages: _Messages, episode: Episode) -> None:
         latest: set[str] = set()  # ids of the last search
         while episode.actions_left > 0:
             if episode.actions_left == 1:
-                messages.append(user(prompts.LAST))
+                messages.append(_user(prompts.LAST))
             action, argument = self._ask(lm, messages, episode)
             try:
                 if action == "select":
@@ -78,10 +78,10 @@ class CiteMEAgent:
                     latest, seen = {p.id for p in hits}, prompts.shown(hits)
             except UnknownId as error:
                 seen = f"{error} Its papers are: {', '.join(sorted(latest)) or 'none'}."
-            messages.append(user(seen))
+            messages.append(_user(seen))
         raise Stop("action_limit", f"no selection within {episode.max_actions} actions")
 
-    def _ask(self, lm: dspy.LM, messages: Messages, episode: Episode) -> tuple[str, str]:
+    def _ask(self, lm: dspy.LM, messages: _Messages, episode: Episode) -> tuple[str, str]:
         """Request the next action and its argument; raises `Stop` if the reply has none."""
         with asking(episode):
             reply = complete(lm, messages)
@@ -128,5 +128,5 @@ def parsed(reply: str, actions: tuple[str, ...]) -> tuple[str, str]:
     return name, clean(str(action[key]), ARGUMENT_CHARS)
 
 
-def user(content: str) -> dict[str, str]:
+def _user(content: str) -> dict[str, str]:
     return {"role": "user", "content": content}

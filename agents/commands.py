@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import HoldfastError, printable
 from .baselines import BASELINES, baseline
-from .data import MINI_CITE_CORPUS, Dataset, load, new_file, read_table, write
+from .data import MINI_CITE_CORPUS, Dataset, load, new_file, read_table, write_samples
 from .episode import READ_BUDGET, Agent
 from .records import Header, Key, Record, ResultFile, read, settings_of
 from .search import PROVIDERS
@@ -261,7 +261,7 @@ def filter_known(args: Namespace) -> None:
         for sample in known_by_heart(records, dataset, header.repeats):
             known.setdefault(sample, header.agent.model_or_name)
     left = [sample for sample in dataset.samples if sample.id not in known]
-    write(args.out, left)
+    write_samples(args.out, left)
     for name in sorted(known):
         say(f"excluded {name}: answered from memory by {known[name]}")
     asked = len(dataset.samples)

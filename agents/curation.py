@@ -44,7 +44,7 @@ def known_by_heart(records: Records, dataset: Dataset, tries: int) -> list[str]:
 
 # ---- people ----
 
-ANSWERS = ("sample", "annotator", "title", "seconds")
+_ANSWERS = ("sample", "annotator", "title", "seconds")
 
 
 def answers(path: Path, dataset: Dataset) -> list[dict[str, str]]:
@@ -54,7 +54,7 @@ def answers(path: Path, dataset: Dataset) -> list[dict[str, str]]:
         HoldfastError: if it is not such a file, or a row has an unknown sample, is repeated, or has no
             valid time.
     """
-    rows = read_table(path, ANSWERS, "answers")
+    rows = read_table(path, _ANSWERS, "answers")
     known, seen = {s.id for s in dataset.samples}, set()
     for number, row in enumerate(rows, start=2):
         name, annotator = key = row["sample"], row["annotator"]
@@ -105,19 +105,19 @@ def agreement(rows: Sequence[dict[str, str]], samples: Iterable[Sample]) -> dict
 
 # ---- ambiguous excerpts ----
 
-TARGETS = ("TARGETCIT", MARKER)
+_TARGETS = ("TARGETCIT", MARKER)
 # Another citation: a masked one, a LaTeX command, numbers in brackets, a name and a year. The paper prints
 # no regular expression; this one is Holdfast's.
-NO_NAME = r"(?!(?:In|Since|By|From|Until|Before|After|During)\b)"
-AUTHOR = NO_NAME + r"[A-Z][^\s\d,;()\[\]]+"
-NAME = rf"{AUTHOR}(?:\s+(?:et\s+al\.?|(?:and|&)\s+{AUTHOR}))?"
-NUMBERS = r"\[\d+(?:\s*[,–-]\s*\d+)*\]"
-OTHER = rf"(?:OTHERCIT|\\cite[a-z]*\*?\{{[^}}]*\}}|{NUMBERS}|{NAME},?\s+\(?(?:19|20)\d\d[a-z]?)"
+_NO_NAME = r"(?!(?:In|Since|By|From|Until|Before|After|During)\b)"
+_AUTHOR = _NO_NAME + r"[A-Z][^\s\d,;()\[\]]+"
+_NAME = rf"{_AUTHOR}(?:\s+(?:et\s+al\.?|(?:and|&)\s+{_AUTHOR}))?"
+_NUMBERS = r"\[\d+(?:\s*[,–-]\s*\d+)*\]"
+_OTHER = rf"(?:OTHERCIT|\\cite[a-z]*\*?\{{[^}}]*\}}|{_NUMBERS}|{_NAME},?\s+\(?(?:19|20)\d\d[a-z]?)"
 # Text allowed between citations of one group, including the letter of a year ("TARGETCIT a").
-LINK = r"(?:\s+[a-z]\b(?!\s+\w))?[\s,;&(\[\])]*(?:\band\b)?[\s,;&(\[]*"
-BEFORE = re.compile(OTHER + r"[\s,;&)\]]*(?:\band\b)?[\s,;&(\[]*$")
-AFTER = re.compile(LINK + OTHER)
-KEYS = re.compile(r"\\cite[a-z]*\*?(?:\[[^\]]*\])*\{([^}]*)$")
+_LINK = r"(?:\s+[a-z]\b(?!\s+\w))?[\s,;&(\[\])]*(?:\band\b)?[\s,;&(\[]*"
+_BEFORE = re.compile(_OTHER + r"[\s,;&)\]]*(?:\band\b)?[\s,;&(\[]*$")
+_AFTER = re.compile(_LINK + _OTHER)
+_KEYS = re.compile(r"\\cite[a-z]*\*?(?:\[[^\]]*\])*\{([^}]*)$")
 
 
 def is_ambiguous(excerpt: str) -> bool | None:
@@ -127,19 +127,19 @@ def is_ambiguous(excerpt: str) -> bool | None:
     `(Lee 1998; TARGETCIT)` or `TARGETCIT OTHERCIT`, so the share of such excerpts is a lower bound. None
     if the excerpt does not mark its target.
     """
-    marks = [mark for mark in TARGETS if mark in excerpt]
+    marks = [mark for mark in _TARGETS if mark in excerpt]
     if not marks:
         return None
     before, _, after = excerpt.partition(marks[0])
-    if keys := KEYS.search(before):  # within the braces of a LaTeX command
+    if keys := _KEYS.search(before):  # within the braces of a LaTeX command
         return "," in keys[1] or "," in after.partition("}")[0]
-    if BEFORE.search(before) or AFTER.match(after):
+    if _BEFORE.search(before) or _AFTER.match(after):
         return True
-    group = bracketed(before, after)
-    return bool(re.search(OTHER, group)) or bool(re.search(r"(?:^|,)\s*\d+\s*(?:,|$)", group))
+    group = _bracketed(before, after)
+    return bool(re.search(_OTHER, group)) or bool(re.search(r"(?:^|,)\s*\d+\s*(?:,|$)", group))
 
 
-def bracketed(before: str, after: str) -> str:
+def _bracketed(before: str, after: str) -> str:
     """The rest of the bracket around the target; "" if it is not in brackets."""
     opened = max(before.rfind("("), before.rfind("["))
     if opened < 0 or re.search(r"[)\]]", before[opened:]):
@@ -153,11 +153,11 @@ def bracketed(before: str, after: str) -> str:
 # ---- topics ----
 
 # Holdfast's prompt; the paper does not print its own.
-ASK = (
+_ASK = (
     "Name three general topics that describe the paper with the title below, from the broadest to the "
     "narrowest, separated by commas, and nothing else.\n\n"
 )
-TOO_BROAD = ("machine learning", "deep learning", "deep networks", "artificial intelligence")
+_TOO_BROAD = ("machine learning", "deep learning", "deep networks", "artificial intelligence")
 
 
 def tags_of(title: str, lm: "dspy.LM") -> list[str]:
@@ -169,7 +169,7 @@ def tags_of(title: str, lm: "dspy.LM") -> list[str]:
     from dspy.utils.exceptions import LMError
 
     try:
-        reply = lm(ASK + title)[0]
+        reply = lm(_ASK + title)[0]
     except LMError as error:
         raise HoldfastError(
             f"No tags for {title!r} ({error}). Fix the cause and rerun the same command to continue."
@@ -180,9 +180,9 @@ def tags_of(title: str, lm: "dspy.LM") -> list[str]:
 
 
 def most_frequent(tags: Iterable[list[str]], n: int = 10) -> list[tuple[str, int]]:
-    """The `n` most frequent tags with their number of papers, without those in `TOO_BROAD`."""
-    papers = [{tag.lower(): tag for tag in reversed(several)} for several in tags]
-    counts = Counter(key for paper in papers for key in paper if key not in TOO_BROAD)
+    """The `n` most frequent tags with their number of papers, without those in `_TOO_BROAD`."""
+    papers = [{tag.lower(): tag for tag in reversed(of_paper)} for of_paper in tags]
+    counts = Counter(key for paper in papers for key in paper if key not in _TOO_BROAD)
     names = {key: tag for paper in reversed(papers) for key, tag in paper.items()}
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return [(names[key], count) for key, count in ordered[:n]]

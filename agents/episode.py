@@ -66,7 +66,7 @@ class Episode:
         action = "search_relevance" if sort == "relevance" else "search_citation_count"
         scope = {"source": self.scope.source_title, "until": self.scope.until}
         event = self._act(action, query=query, scope=scope)
-        with timed(event):
+        with _timed(event):
             papers = self.provider.search(query, sort, self.scope, self.results)
         event.hits = [
             Hit(id=p.id, title=p.title, year=p.year, date=p.date, ids=sorted(p.ids)) for p in papers
@@ -88,7 +88,7 @@ class Episode:
         event = self._act("read", paper=paper_id, part=part, ok=False, chars=0)
         paper = self._known(paper_id, event, among)
         try:
-            with timed(event):
+            with _timed(event):
                 text = excerpt(self.provider.read(paper), part, self.read_budget)
         except ReadError as error:
             event.error = str(error)
@@ -144,7 +144,7 @@ class Episode:
 
 
 @contextlib.contextmanager
-def timed(event: Action) -> Iterator[None]:
+def _timed(event: Action) -> Iterator[None]:
     """Record the duration and any error in the event."""
     start = time.monotonic()
     try:
@@ -158,7 +158,7 @@ def timed(event: Action) -> Iterator[None]:
 
 def excerpt(sections: list[Section], part: str, budget: int | None) -> str:
     """The chosen sections with at most `budget` characters (None: all), and a list of omitted ones."""
-    first, chosen = choose(sections, part)
+    first, chosen = _choose(sections, part)
     shown: list[str] = []
     left = float("inf") if budget is None else budget
     for number, section in enumerate(chosen, start=first):
@@ -177,7 +177,7 @@ def excerpt(sections: list[Section], part: str, budget: int | None) -> str:
     return "\n".join(shown)
 
 
-def choose(sections: list[Section], part: str) -> tuple[int, list[Section]]:
+def _choose(sections: list[Section], part: str) -> tuple[int, list[Section]]:
     """The number of the first section, from 1, and the sections that `part` selects (default: all)."""
     part = part.strip()
     if found := re.fullmatch(r"\D*(\d+)(?:\s*(?:-|–|to)\s*(\d+))?", part):

@@ -33,8 +33,8 @@ STATUSES = (
     *("selected", "guessed", "no_selection", "bad_format", "unknown_id", "action_limit"),
     *("context", "policy", "sample_limit", *RETRIED),
 )
-WANTED = "a result file of this version of `holdfast cite run`"
-OTHERWISE = "and rerun the same command to continue; finished samples are not repeated."
+_WANTED = "a result file of this version of `holdfast cite run`"
+_OTHERWISE = "and rerun the same command to continue; finished samples are not repeated."
 
 Key = tuple[str, int]  # sample id, repeat
 
@@ -210,7 +210,7 @@ class Header(Shape):
     repeats: PositiveInt
 
 
-LINE: TypeAdapter[Header | Record] = TypeAdapter(
+_LINE: TypeAdapter[Header | Record] = TypeAdapter(
     Annotated[Header | Record, Field(discriminator="type")]
 )
 
@@ -276,7 +276,7 @@ class ResultFile:
 
     def _append(self, content: dict[str, Any]) -> None:
         line = json.dumps(content, ensure_ascii=False, separators=(",", ":")) + "\n"
-        with written(self.path, OTHERWISE), self.path.open("ab") as file:
+        with written(self.path, _OTHERWISE), self.path.open("ab") as file:
             file.write(line.encode("utf-8", "replace"))
             file.flush()
             os.fsync(file.fileno())
@@ -306,11 +306,11 @@ def lines(path: Path) -> Iterator[Header | Record]:
     Raises:
         HoldfastError: if the file cannot be read, or a line is no header or record.
     """
-    with reading(path, "a result file", WANTED):
+    with reading(path, "a result file", _WANTED):
         raw = path.read_bytes()
     for number, line in enumerate(raw[: raw.rfind(b"\n") + 1].splitlines(), start=1):
-        with reading(f"{path}, line {number},", "part of a result file", WANTED):
-            parsed = LINE.validate_json(line)
+        with reading(f"{path}, line {number},", "part of a result file", _WANTED):
+            parsed = _LINE.validate_json(line)
         yield parsed
 
 
@@ -327,7 +327,7 @@ def read(path: str | Path) -> tuple[Header, dict[Key, Record]]:
         else:
             records[line.sample, line.repeat] = line
     if header is None:
-        raise HoldfastError(f"{path} has no header. Pass {WANTED}.")
+        raise HoldfastError(f"{path} has no header. Pass {_WANTED}.")
     return header, records
 
 

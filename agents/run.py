@@ -20,8 +20,8 @@ from .limits import Allowance
 from .records import Record, ResultFile, lines, settings_of
 from .search.provider import ProviderError, SearchProvider
 
-GIVE_UP_AFTER = 10  # successive provider errors that indicate an outage
-Task = tuple[Sample, int]  # a sample and the number of its repeat
+_GIVE_UP_AFTER = 10  # successive provider errors that indicate an outage
+_Task = tuple[Sample, int]  # a sample and the number of its repeat
 
 
 def run(
@@ -66,7 +66,7 @@ def run(
     settings["version"] = version("holdfast")
     run_limit = run_limit or Allowance()
 
-    def work(task: Task) -> Record | None:
+    def work(task: _Task) -> Record | None:
         if run_limit.used_up():
             return None
         sample, repeat = task
@@ -81,13 +81,13 @@ def run(
         tasks = [(s, repeat) for repeat in range(repeats) for s in dataset.samples]
         todo = [(s, repeat) for s, repeat in tasks if (s.id, repeat) not in file.finished]
         unanswered = 0
-        with contextlib.closing(parallel(work, todo, workers)) as stream:
+        with contextlib.closing(_parallel(work, todo, workers)) as stream:
             for done, record in enumerate(filter(None, stream), start=1):
                 file.append(record)
                 if progress:
                     progress(done, len(todo), record)
                 unanswered = unanswered + 1 if record.status == "provider_error" else 0
-                if unanswered >= max(GIVE_UP_AFTER, 2 * workers):
+                if unanswered >= max(_GIVE_UP_AFTER, 2 * workers):
                     raise HoldfastError(
                         f"{unanswered} successive samples had no answer (the last: {record.detail}). Fix "
                         "the cause and rerun the same command to continue."
@@ -142,14 +142,14 @@ def record_of(
     )
 
 
-def parallel(
-    work: Callable[[Task], Record | None], todo: list[Task], workers: int
+def _parallel(
+    work: Callable[[_Task], Record | None], todo: list[_Task], workers: int
 ) -> Generator[Record | None, None, None]:
     """Yield records as samples finish; the threads are daemons, so an interrupt ends immediately."""
     # A worker waits until its last record is in the file, so a kill loses only samples in progress.
     unwritten = threading.Semaphore(workers)
 
-    def bounded(task: Task) -> Record | None:
+    def bounded(task: _Task) -> Record | None:
         unwritten.acquire()
         return work(task)
 

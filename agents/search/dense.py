@@ -20,8 +20,8 @@ from ..matching import official_match
 from ..score import proportion
 from .provider import Paper
 
-TOKENS = 512
-BATCH = 16  # entries that are embedded at once
+_TOKENS = 512
+_BATCH = 16  # entries that are embedded at once
 RANKS = (1, 5, 10, 50, 100)
 Entry = tuple[str, str]  # title and abstract
 Encoder = Callable[[Sequence[Entry]], NDArray[np.float32]]
@@ -58,10 +58,10 @@ class Specter:
         between = self._tokenizer.sep_token
         texts = [f"{title}{between}{abstract}" for title, abstract in entries]
         order = np.argsort([len(text) for text in texts], kind="stable")
-        most = min(TOKENS, getattr(self._model.config, "max_position_embeddings", TOKENS))
-        found: dict[int, NDArray[np.float32]] = {}
-        for start in range(0, len(order), BATCH):
-            chosen = order[start : start + BATCH]
+        most = min(_TOKENS, getattr(self._model.config, "max_position_embeddings", _TOKENS))
+        vectors: dict[int, NDArray[np.float32]] = {}
+        for start in range(0, len(order), _BATCH):
+            chosen = order[start : start + _BATCH]
             inputs = self._tokenizer(
                 [texts[k] for k in chosen],
                 padding=True,
@@ -71,8 +71,8 @@ class Specter:
                 return_token_type_ids=False,
             )
             states = self._model(**inputs).last_hidden_state
-            found.update(zip(chosen, states[:, 0].float().numpy(), strict=True))
-        return np.stack([found[k] for k in range(len(texts))])
+            vectors.update(zip(chosen, states[:, 0].float().numpy(), strict=True))
+        return np.stack([vectors[k] for k in range(len(texts))])
 
 
 def retrieve(dataset: Dataset, papers: Sequence[Paper], encoder: Encoder) -> dict[str, Any]:
@@ -80,20 +80,20 @@ def retrieve(dataset: Dataset, papers: Sequence[Paper], encoder: Encoder) -> dic
 
     A sample whose target is not among the papers counts as not found.
     """
-    index = unit(encoder([(paper.title, paper.abstract or "") for paper in papers]))
-    asked = unit(encoder([(sample.excerpt, "") for sample in dataset.samples]))
-    found = []
+    index = _unit(encoder([(paper.title, paper.abstract or "") for paper in papers]))
+    asked = _unit(encoder([(sample.excerpt, "") for sample in dataset.samples]))
+    ranks = []
     for sample, vector in zip(dataset.samples, asked, strict=True):
         targets = [k for k, p in enumerate(papers) if official_match(p.title, sample.titles)]
         if targets:
             scores = index @ vector
-            found.append(1 + int(np.sum(scores > scores[targets].max())))
+            ranks.append(1 + int(np.sum(scores > scores[targets].max())))
     n = len(dataset.samples)
-    recall = {k: proportion(sum(r <= k for r in found), n) for k in RANKS}
-    size = {"n": n, "papers": len(papers), "targets_among_papers": len(found)}
-    return {**size, "recall": recall, "mrr": sum(1 / r for r in found) / n}
+    recall = {k: proportion(sum(r <= k for r in ranks), n) for k in RANKS}
+    size = {"n": n, "papers": len(papers), "targets_among_papers": len(ranks)}
+    return {**size, "recall": recall, "mrr": sum(1 / r for r in ranks) / n}
 
 
-def unit(vectors: NDArray[Any]) -> NDArray[np.float32]:
+def _unit(vectors: NDArray[Any]) -> NDArray[np.float32]:
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     return (vectors / np.maximum(norms, 1e-12)).astype(np.float32)
