@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any, Literal
 
 from .data import ASSETS, MINI_CITE_CORPUS, Sample
-from .episode import MAX_ACTIONS, Episode, UnknownId
+from .episode import MAX_ACTIONS, Budget, Episode, UnknownId
 from .records import clean
 from .search.local import LocalSearch
 from .search.provider import Paper, Sort
@@ -88,7 +88,7 @@ def taken(commands: str) -> tuple[str, list[tuple[dict[str, str], list[Paper] | 
     """The demonstration's excerpt, and each turn with the result of its action."""
     shown = demonstrations()[commands]
     sample = Sample("demonstration", shown["excerpt"], (), "", "", "", None, "train")
-    episode = Episode(sample, LocalSearch(MINI_CITE_CORPUS), results=_HITS)
+    episode = Episode(sample, LocalSearch(MINI_CITE_CORPUS), Budget(results=_HITS))
     results: list[tuple[dict[str, str], list[Paper] | str]] = []
     for turn in shown["turns"]:
         action, argument = turn["action"], turn["argument"]

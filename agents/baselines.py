@@ -14,6 +14,7 @@ from typing import Any
 from .data import MARKER
 from .episode import Episode, Stop
 from .matching import official_match, strict_match
+from .records import Seen
 from .search.local import LocalSearch, words
 from .search.provider import Paper, Scope, Sort
 
@@ -73,7 +74,7 @@ class Rules(Ranker):
         reference = ""
         for paper in ranked[: self.reads]:
             text = episode.read(paper.id)
-            episode.note("seen", text=text)
+            episode.add(Seen(kind="seen", step=episode.turn, text=text))
             for sentence, cited in _citing_sentences(text):
                 if score(sentence) > best_score:
                     best_score, reference = score(sentence), cited

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .. import HoldfastError, printable
 from .baselines import BASELINES, baseline
 from .data import MINI_CITE_CORPUS, Dataset, load, new_file, read_table, write_samples
-from .episode import READ_BUDGET, Agent
+from .episode import READ_CHARS, Agent, Budget
 from .records import Header, Key, Record, ResultFile, read, settings_of
 from .search import PROVIDERS
 from .search.provider import SearchProvider
@@ -31,7 +31,7 @@ def run_agent(args: Namespace) -> int:
 
     args.field = "Computer Science" if args.prompt == "citeme" else None
     if args.prompt != "citeme":
-        args.read_chars = args.read_chars or READ_BUDGET
+        args.read_chars = args.read_chars or READ_CHARS
     dataset = dataset_in(args)
     agent, provider = agent_and_provider(args)
     say(dataset.describe())
@@ -41,11 +41,9 @@ def run_agent(args: Namespace) -> int:
             agent,
             provider,
             args.out,
+            budget=Budget(args.results, args.max_actions, args.read_chars),
             workers=args.workers,
             repeats=args.repeats,
-            results=args.results,
-            max_actions=args.max_actions,
-            read_budget=args.read_chars,
             run_limit=Allowance(args.max_usd, args.max_run_tokens, args.usd_per_million),
             progress=print_progress,
         )

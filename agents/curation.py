@@ -77,9 +77,15 @@ def as_records(rows: Iterable[dict[str, str]]) -> list[Record]:
     records = []
     for row in rows:
         name, title = row["sample"], row["title"].strip()
-        values = {"detail": f"by {row['annotator']}", "seconds": float(row["seconds"])}
-        action = [Action(kind="action", step=1, action="guess")] if title else []
-        records.append(Record.guessed(name, title, repeat=repeats[name], events=action, **values))
+        record = Record.guessed(
+            name,
+            title,
+            repeat=repeats[name],
+            detail=f"by {row['annotator']}",
+            seconds=float(row["seconds"]),
+            events=[Action(kind="action", step=1, action="guess")] if title else [],
+        )
+        records.append(record)
         repeats[name] += 1
     return records
 

@@ -5,10 +5,8 @@ trajectories.
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
-from datetime import datetime, timezone
 
 from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset
@@ -30,8 +28,7 @@ from .. import HoldfastError
 from .actions import ACTIONS, act, countdown
 from .data import Sample, load
 from .episode import Episode, Stop
-from .records import RETRIED, Record
-from .run import record_of
+from .records import RETRIED, Record, Repair
 from .score import judge
 from .search import PROVIDERS
 from .search.provider import ProviderError
@@ -121,7 +118,6 @@ def citeagent(commands: str = "search+read", search: str = "local") -> Solver:
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         episode = Episode(Sample(**state.metadata), provider, repeat=state.epoch - 1)
-        started, clock = datetime.now(timezone.utc), time.monotonic()
         status, detail = "crash", ""
         try:
             await _converse(state, episode, commands)
@@ -133,8 +129,7 @@ def citeagent(commands: str = "search+read", search: str = "local") -> Solver:
             status, detail = "sample_limit" if is_limit else "provider_error", str(error)
             raise
         finally:
-            record = record_of(episode, status, detail, started, time.monotonic() - clock)
-            state.store.set(_RECORD, record.plain())
+            state.store.set(_RECORD, episode.record(status, detail).plain())
         return state
 
     return solve
@@ -148,14 +143,15 @@ async def _converse(state: TaskState, episode: Episode, commands: str) -> None:
     state.messages.append(ChatMessageUser(content=countdown(episode.actions_left)))
     unusable = 0
     while episode.selection is None:
-        last = episode.actions_left <= 1
-        offered = [known["select"]] if last else list(known.values())
+        is_last = episode.is_last_turn
+        offered = [known["select"]] if is_last else list(known.values())
         reply = await _ask(state, offered)
         if not reply.tool_calls:
             unusable += 1
             if unusable > _REPAIRS:
                 raise Stop("bad_format", f"it calls no tool: {reply.text[:300]}")
-            episode.note("repair", problem="it calls no tool")
+            repair = Repair(kind="repair", step=episode.turn, problem="it calls no tool")
+            episode.add(repair)
             state.messages.append(ChatMessageUser(content="Call one of the tools."))
             continue
         unusable = 0
@@ -164,8 +160,8 @@ async def _converse(state: TaskState, episode: Episode, commands: str) -> None:
         state.messages.extend(done.messages)
         if stopped:
             raise stopped[0]
-        if last and episode.selection is None:
-            raise Stop("action_limit", f"no selection within {episode.max_actions} actions")
+        if is_last and episode.selection is None:
+            raise episode.out_of_actions()
         if episode.selection is None:
             state.messages.append(ChatMessageUser(content=countdown(episode.actions_left)))
 

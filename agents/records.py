@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -30,8 +30,16 @@ from .data import Dataset, reading
 # The status of a finished sample. The last three are independent of the agent and are rerun on resume.
 RETRIED = ("run_limit", "provider_error", "crash")
 STATUSES = (
-    *("selected", "guessed", "no_selection", "bad_format", "unknown_id", "action_limit"),
-    *("context", "policy", "sample_limit", *RETRIED),
+    "selected",
+    "guessed",
+    "no_selection",
+    "bad_format",
+    "unknown_id",
+    "action_limit",
+    "context",
+    "policy",
+    "sample_limit",
+    *RETRIED,
 )
 _WANTED = "a result file of this version of `holdfast cite run`"
 _OTHERWISE = "and rerun the same command to continue; finished samples are not repeated."
@@ -61,6 +69,8 @@ class Message(Shape):
 
 class Call(Shape):
     """A request to a language model: `reply` if it was answered, otherwise `error`."""
+
+    model_config = ConfigDict(validate_assignment=True)
 
     kind: Literal["lm"]
     step: NonNegativeInt
@@ -106,6 +116,7 @@ class Repair(Shape):
 
     kind: Literal["repair"]
     step: NonNegativeInt
+    problem: str = ""
 
 
 class Seen(Shape):
@@ -117,7 +128,6 @@ class Seen(Shape):
 
 
 Event = Annotated[Call | Action | Repair | Seen, Field(discriminator="kind")]
-EVENT: TypeAdapter[Event] = TypeAdapter(Event)
 
 
 class Selection(Shape):
@@ -142,17 +152,27 @@ class Record(Shape):
     events: list[Event]
 
     @classmethod
-    def guessed(cls, sample: str, title: str, **values: Any) -> "Record":
+    def guessed(
+        cls,
+        sample: str,
+        title: str,
+        *,
+        repeat: int = 0,
+        detail: str = "",
+        seconds: float = 0.0,
+        events: Sequence[Event] = (),
+    ) -> "Record":
         """Create a record from the title of an answer alone ("" for no answer)."""
-        known: dict[str, Any] = {
-            "repeat": 0,
-            "status": "guessed" if title else "no_selection",
-            "detail": "",
-            "selection": Selection(id=None, title=title, ids=[]) if title else None,
-            "seconds": 0.0,
-            "events": [],
-        }
-        return cls(type="sample", sample=sample, **known | values)
+        return cls(
+            type="sample",
+            sample=sample,
+            repeat=repeat,
+            status="guessed" if title else "no_selection",
+            detail=detail,
+            selection=Selection(id=None, title=title, ids=[]) if title else None,
+            seconds=seconds,
+            events=list(events),
+        )
 
     @property
     def calls(self) -> list[Call]:
@@ -253,9 +273,9 @@ class ResultFile:
         os.truncate(self.path, whole)
         if not whole:
             self._append(self.header)
-        found, self.records = read(self.path)
-        theirs = found.plain()
-        changed = {key for key, value in self.header.items() if theirs.get(key) != value}
+        header, self.records = read(self.path)
+        in_file = header.plain()
+        changed = {key for key, value in self.header.items() if in_file.get(key) != value}
         if different := sorted(changed - {"n", "repeats"}):
             raise HoldfastError(
                 f"{self.path} contains a run with a different {', '.join(different)}. Pass --out another "

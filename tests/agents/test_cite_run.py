@@ -18,6 +18,7 @@ from holdfast import HoldfastError
 from holdfast.agents.baselines import baseline
 from holdfast.agents.cite import main
 from holdfast.agents.data import MINI_CITE_CORPUS, load
+from holdfast.agents.episode import Budget
 from holdfast.agents.limits import Allowance
 from holdfast.agents.program import CiteAgent
 from holdfast.agents.records import ResultFile, read
@@ -63,7 +64,7 @@ def test_records_have_no_verdict_and_the_run_resumes_where_it_was(tmp_path):
     assert lines_of(out) == 2 + len(records) == 45
     assert header.n == 43
     with pytest.raises(HoldfastError, match="different budget"):
-        run(data, agent, search, out, results=5)
+        run(data, agent, search, out, budget=Budget(results=5))
     settings = {k: v for k, v in header.plain().items() if k not in ("type", "schema")}
     with ResultFile(out, settings), pytest.raises(HoldfastError, match=r"Another process.*--out"):
         run(data, agent, search, out)
