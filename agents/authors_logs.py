@@ -1,15 +1,18 @@
-"""Convert result files of CiteME's code, a JSON object {"metadata", "results"}, to runs."""
+"""`holdfast cite import`: result files of CiteME's code, {"metadata", "results"}, as runs."""
 
 import json
 import re
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
+from .. import HoldfastError
+from .cite_options import data_options, dataset_of, out_option, say, write_run
 from .data import Dataset, reading
-from .records import Action, Call, Event, Hit, Message, Record, Selection, settings_of
+from .records import Action, Call, Event, Hit, Message, Record, Selection, Status, settings_of
 
 # Patterns of error messages by status; the first match determines the status.
-_ERRORS = {
+_ERRORS: dict[Status, str] = {
     "action_limit": r"max actions",
     "context": r"context.{0,20}(length|window)|too many tokens|prompt is too long",
     "policy": r"content.?(policy|filter|management)|safety|usage policies",
@@ -18,7 +21,30 @@ _ERRORS = {
 }
 
 
-def imported(path: Path, dataset: Dataset) -> tuple[dict[str, Any], list[Record]]:
+def add_options(parser: ArgumentParser) -> None:
+    """Add the options of the command, and its action."""
+    parser.set_defaults(action=_import)
+    parser.add_argument("results", type=Path, help="JSON of CiteME's code")
+    out_option(parser, "result file (.jsonl)")
+    data_options(parser)
+
+
+def _import(args: Namespace) -> None:
+    dataset = dataset_of(args)
+    settings, records = _imported(args.results, dataset)
+    if not records:
+        raise HoldfastError(
+            f"{args.results} has no sample of {dataset.name}, {dataset.split}. Pass its --data."
+        )
+    write_run(args.out, settings, records)
+    say(
+        f"{len(records)} results are samples of {dataset.describe()}; the file is for the split "
+        f"{settings['agent']['their_split']!r}; wrote {args.out}"
+    )
+    print(f"Next: holdfast cite score {args.out}")
+
+
+def _imported(path: Path, dataset: Dataset) -> tuple[dict[str, Any], list[Record]]:
     """The settings of a result file of CiteME's code, and its records of samples of the dataset.
 
     Raises:

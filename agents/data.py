@@ -19,16 +19,9 @@ ASSETS = Path(__file__).parent / "assets"
 _MINI_CITE = ASSETS / "mini-cite.csv"
 MINI_CITE_CORPUS = ASSETS / "mini-cite-corpus.jsonl"
 SPLITS = ("all", "train", "test")
-COLUMNS = (
-    "id",
-    "excerpt",
-    "target_paper_title",
-    "target_paper_url",
-    "source_paper_title",
-    "source_paper_url",
-    "year",
-    "split",
-)
+_TARGET = ("target_paper_title", "target_paper_url")
+_SOURCE = ("source_paper_title", "source_paper_url")
+COLUMNS = ("id", "excerpt", *_TARGET, *_SOURCE, "year", "split")
 _PUBLISHED_ROWS, PUBLISHED_TEST_ROWS = 130, 119  # CiteME paper, section 2; n of its tables 4 and 5
 
 

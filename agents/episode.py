@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from .data import Sample
 from .limits import Allowance
-from .records import Action, Call, Event, Hit, Record, Selection
+from .records import Action, Call, Event, Hit, Record, Selection, Status
 from .search.provider import Paper, ReadError, Scope, SearchProvider, Section, Sort
 
 RESULTS = 10  # CiteME, section 3
@@ -23,9 +23,9 @@ class UnknownId(Exception):
 
 
 class Stop(Exception):
-    """The agent ends the sample without an answer; `status` is one of `records.STATUSES`."""
+    """The agent ends the sample without an answer."""
 
-    def __init__(self, status: str, detail: str) -> None:
+    def __init__(self, status: Status, detail: str) -> None:
         super().__init__(detail)
         self.status = status
 
@@ -158,7 +158,7 @@ class Episode:
         """The end of a sample whose actions are used up."""
         return Stop("action_limit", f"no selection within {self.budget.max_actions} actions")
 
-    def record(self, status: str, detail: str = "") -> Record:
+    def record(self, status: Status, detail: str = "") -> Record:
         """The sample as it ended, for a result file; its duration ends now."""
         return Record(
             type="sample",

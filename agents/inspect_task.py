@@ -28,7 +28,7 @@ from .. import HoldfastError
 from .actions import ACTIONS, act, countdown
 from .data import Sample, load
 from .episode import Episode, Stop
-from .records import RETRIED, Record, Repair
+from .records import RETRIED, Record, Repair, Status
 from .score import judge
 from .search import PROVIDERS
 from .search.provider import ProviderError
@@ -92,7 +92,7 @@ def citeme_scorer() -> Scorer:
         row = judge(record, sample)
         if row["outcome"] in RETRIED:
             return None
-        scores = {"correct": row["official"], "strict": row["strict"], "found": bool(row["rank"])}
+        scores = {"correct": row["official"], "strict": row["strict"], "found": row["found"]}
         return Score(
             value={name: float(is_true) for name, is_true in scores.items()},
             answer=record.selection.title if record.selection else None,
@@ -118,15 +118,18 @@ def citeagent(commands: str = "search+read", search: str = "local") -> Solver:
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         episode = Episode(Sample(**state.metadata), provider, repeat=state.epoch - 1)
-        status, detail = "crash", ""
+        status: Status = "crash"
+        detail = ""
         try:
             await _converse(state, episode, commands)
             status = "selected"
         except Stop as stop:
             status, detail = stop.status, str(stop)
-        except (LimitExceededError, ProviderError) as error:
-            is_limit = isinstance(error, LimitExceededError)
-            status, detail = "sample_limit" if is_limit else "provider_error", str(error)
+        except LimitExceededError as error:
+            status, detail = "sample_limit", str(error)
+            raise
+        except ProviderError as error:
+            status, detail = "provider_error", str(error)
             raise
         finally:
             state.store.set(_RECORD, episode.record(status, detail).plain())

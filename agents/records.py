@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     BaseModel,
@@ -27,20 +27,13 @@ from .. import HoldfastError
 from ..files import jsonable, locked, written
 from .data import Dataset, reading
 
-# The status of a finished sample. The last three are independent of the agent and are rerun on resume.
-RETRIED = ("run_limit", "provider_error", "crash")
-STATUSES = (
-    "selected",
-    "guessed",
-    "no_selection",
-    "bad_format",
-    "unknown_id",
-    "action_limit",
-    "context",
-    "policy",
-    "sample_limit",
-    *RETRIED,
-)
+_Answered = Literal["selected", "guessed"]
+_Unanswered = Literal[
+    "no_selection", "bad_format", "unknown_id", "action_limit", "context", "policy", "sample_limit"
+]
+_Retried = Literal["run_limit", "provider_error", "crash"]
+Status = Literal[_Answered, _Unanswered, _Retried]  # how a sample ended
+RETRIED = get_args(_Retried)  # independent of the agent: such samples are rerun on resume
 _WANTED = "a result file of this version of `holdfast cite run`"
 _OTHERWISE = "and rerun the same command to continue; finished samples are not repeated."
 
@@ -144,7 +137,7 @@ class Record(Shape):
     type: Literal["sample"]
     sample: str
     repeat: NonNegativeInt
-    status: Literal[STATUSES]  # type: ignore[valid-type]
+    status: Status
     detail: str
     selection: Selection | None
     started: str | None = None  # ISO 8601
@@ -187,7 +180,7 @@ class Record(Shape):
     @property
     def answered(self) -> bool:
         """Whether the sample ended with an answer, right or wrong."""
-        return self.selection is not None and self.status in ("selected", "guessed")
+        return self.selection is not None and self.status in get_args(_Answered)
 
 
 class DataName(Shape):

@@ -5,10 +5,11 @@ from cite_samples import record, row, write
 from scipy import stats
 
 from holdfast import HoldfastError
+from holdfast.agents.cite_compare import compare, mcnemar, sign_flip
+from holdfast.agents.cite_score import of_run
 from holdfast.agents.data import load
 from holdfast.agents.records import Header, settings_of
-from holdfast.agents.score import compare, mcnemar, proportion, score, sign_flip
-from holdfast.agents.summary import of_run
+from holdfast.agents.score import proportion, score
 
 
 def test_statistics_agree_with_scipy():
