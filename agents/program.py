@@ -7,6 +7,7 @@ import json
 from typing import Any, Literal
 
 import dspy
+from dspy.utils.exceptions import AdapterParseError
 
 from .actions import ACTIONS, Commands, act, bare, countdown, demonstrations, quote, trajectory
 from .episode import Episode, Stop
@@ -19,7 +20,6 @@ _ADAPTERS: dict[Form, dspy.Adapter] = {
     "dspy": dspy.ChatAdapter(use_json_adapter_fallback=False),
     "json": dspy.JSONAdapter(use_native_function_calling=False),
 }
-_ParseError: type[Exception] = dspy.utils.exceptions.AdapterParseError
 _ARGUMENTS = {
     "search_relevance": "a query, for the best matching papers",
     "search_citation_count": "a query, for matching papers with the most cited ones first",
@@ -135,7 +135,7 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
         must_select = self.commands != "none" and episode.is_last_turn
         try:
             reply = _parsed(predict, inputs, conversation)
-        except _ParseError as error:
+        except AdapterParseError as error:
             problem = _unreadable(error)
         else:
             # No action can follow a last reply.
@@ -151,7 +151,7 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
         )
         try:
             return _parsed(predict, {**inputs, field: again}, conversation)
-        except _ParseError as error:
+        except AdapterParseError as error:
             if must_select and self._is_step(error.lm_response):
                 raise episode.out_of_actions() from None
             raise Stop("bad_format", conversation.explained(_unreadable(error))) from None
@@ -161,7 +161,7 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
         # DSPy's error does not say whether the action is missing or is another one.
         try:
             dspy.settings.adapter.parse(self.step.signature, reply)
-        except _ParseError:
+        except AdapterParseError:
             return False
         return True
 
