@@ -27,7 +27,7 @@ def act(episode: Episode, action: str, argument: str) -> str:
     argument = clean(argument.strip(), ARGUMENT_CHARS)
     try:
         if action in SEARCHES:
-            return show(episode.search(argument, SEARCHES[action]))
+            return _show(episode.search(argument, SEARCHES[action]))
         if action == "read":
             paper_id, _, part = bare(argument).partition(" ")
             return _quoted(episode.read(paper_id.rstrip(",:;"), part))
@@ -37,7 +37,7 @@ def act(episode: Episode, action: str, argument: str) -> str:
     return ""
 
 
-def show(papers: list[Paper]) -> str:
+def _show(papers: list[Paper]) -> str:
     """Search hits as quoted text: id, title, year, citations, abstract."""
     if not papers:
         return "The search worked and found no paper. Try other words."
@@ -84,7 +84,7 @@ def demonstrations() -> dict[str, Any]:
     return json.loads((ASSETS / "demonstrations.json").read_text(encoding="utf-8"))
 
 
-def taken(commands: str) -> tuple[str, list[tuple[dict[str, str], list[Paper] | str]]]:
+def demonstrated(commands: str) -> tuple[str, list[tuple[dict[str, str], list[Paper] | str]]]:
     """The demonstration's excerpt, and each turn with the result of its action."""
     shown = demonstrations()[commands]
     sample = Sample("demonstration", shown["excerpt"], (), "", "", "", None, "train")
@@ -102,10 +102,10 @@ def taken(commands: str) -> tuple[str, list[tuple[dict[str, str], list[Paper] | 
 @cache
 def trajectory(commands: str) -> tuple[dict[str, str], ...]:
     """The demonstration's turns, each with the text shown to the agent before it."""
-    excerpt, results = taken(commands)
+    excerpt, results = demonstrated(commands)
     observation, turns = "Nothing has been searched yet.", []
     for number, (turn, seen) in enumerate(results):
         before = f"{observation}\n{countdown(MAX_ACTIONS - number)}"
         turns.append({"excerpt": excerpt, "observation": before, **turn})
-        observation = show(seen) if isinstance(seen, list) else _quoted(seen)
+        observation = _show(seen) if isinstance(seen, list) else _quoted(seen)
     return tuple(turns)

@@ -1,4 +1,4 @@
-"""Options that several commands of `holdfast cite` share, each with what the commands make of it."""
+"""Options that several commands of `holdfast cite` share, and what the commands read from them."""
 
 import argparse
 from argparse import ArgumentParser, Namespace

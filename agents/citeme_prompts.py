@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from .actions import ACTIONS, Commands, demonstrations, taken
+from .actions import ACTIONS, Commands, demonstrated, demonstrations
 from .data import reading
 from .search.provider import Paper
 
@@ -123,7 +123,7 @@ def reply_of(reason: str, action: str, argument: str) -> str:
 
 def _trajectory(commands: Commands) -> str:
     """Holdfast's demonstration as a conversation."""
-    excerpt, turns = taken(commands)
+    excerpt, turns = demonstrated(commands)
     lines = [f"User: {_INTRODUCTION}\n\n{excerpt}"]
     for turn, seen in turns:
         lines.append(f"Assistant: {reply_of(**turn)}")

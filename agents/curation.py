@@ -82,7 +82,7 @@ def _filter_known(args: Namespace) -> None:
                 f"{path} is not a run from memory. Make one with `holdfast cite run --commands none "
                 "--repeats 5`."
             )
-        for sample in _known_by_heart(records, dataset, header.repeats):
+        for sample in _answered_from_memory(records, dataset, header.repeats):
             known.setdefault(sample, header.agent.model_or_name)
     remaining = [sample for sample in dataset.samples if sample.id not in known]
     write_samples(args.out, remaining)
@@ -93,8 +93,8 @@ def _filter_known(args: Namespace) -> None:
     print("CiteME excluded 124 of 254 (section 2), by five tries of GPT-4o.")
 
 
-def _known_by_heart(records: Records, dataset: Dataset, tries: int) -> list[str]:
-    """The samples with a correct answer among `tries` answers, by CiteME's matcher.
+def _answered_from_memory(records: Records, dataset: Dataset, tries: int) -> list[str]:
+    """The samples that have a correct answer among `tries`, by CiteME's matcher.
 
     Raises:
         HoldfastError: if a sample has fewer answers, none of them correct.
@@ -267,7 +267,7 @@ _TOO_BROAD = ("machine learning", "deep learning", "deep networks", "artificial 
 
 def _tag(args: Namespace) -> None:
     titles = list(dict.fromkeys(sample.titles[0] for sample in dataset_of(args).samples))
-    # Replies are cached beside the file, so that an interrupted command goes on where it was.
+    # Replies are cached beside the file, so that an interrupted command continues where it stopped.
     args.cache = args.cache or args.out.with_suffix(".cache")
     lm = model_of(args)
     tags = {title: _tags_of(title, lm) for title in titles}

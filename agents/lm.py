@@ -1,4 +1,4 @@
-"""Language models by DSPy: how one is opened, and how its calls and errors become those of a sample.
+"""Language models by DSPy: opening one, and recording its requests and errors in a sample.
 
 Transport, retries, cache, prices and the formats of replies are DSPy's.
 """
@@ -124,9 +124,9 @@ def describe(lm: dspy.LM) -> dict[str, Any]:
 
 
 class Conversation(BaseCallback):  # type: ignore[misc]
-    """A language model in one episode, whose requests are checked against limits and become events.
+    """A language model in one episode: each request is checked against limits, then recorded as an event.
 
-    DSPy reports each request to the callbacks of a model, of which this is one.
+    DSPy reports requests to a model's callbacks, of which this is one.
     """
 
     def __init__(self, lm: dspy.LM, episode: Episode) -> None:
@@ -136,17 +136,15 @@ class Conversation(BaseCallback):  # type: ignore[misc]
             # DSPy's key leaves out the server, and repeats must differ.
             draw = zlib.crc32(f"{lm.kwargs.get('api_base')} {episode.repeat}".encode())
             self._lm.kwargs["rollout_id"] = draw
-        self._calls: list[
-            Call
-        ] = []  # of the request in progress, to which an adapter may add another
-        self._sent: set[str] = set()  # ids of messages
+        self._sent: set[str | None] = set()  # ids of messages
+        self._calls: list[Call] = []  # since the last call of `asking`; an adapter may send several
 
     @contextlib.contextmanager
     def asking(self) -> Iterator[None]:
-        """Within it DSPy's programs request this model; its end raises what an error means.
+        """A context in which DSPy's programs use this model; on exit, their requests become events.
 
         Raises:
-            Stop: if a limit is reached, the prompt does not fit the context, or the provider's policy
+            Stop: if a limit is reached, the prompt exceeds the model's context, or the provider's policy
                 refuses the prompt or the reply.
             ProviderError: if the request was refused, or no try was answered.
             HoldfastError: if no request can succeed, for example with a wrong API key.
@@ -185,22 +183,21 @@ class Conversation(BaseCallback):  # type: ignore[misc]
         return self._calls[-1].finish if self._calls else None
 
     def on_lm_start(self, call_id: str, instance: dspy.LM, inputs: dict[str, Any]) -> None:
-        """Remember when a request starts, and its messages."""
+        """Store the start time and the messages of a request."""
         self._start = time.monotonic()
         self._messages = inputs["messages"] or _messages_of(inputs["prompt"])
 
     def on_lm_end(self, call_id: str, outputs: Any, exception: BaseException | None = None) -> None:
-        """Remember a request with its reply, tokens and price, or with its error."""
-        seconds = round(time.monotonic() - self._start, 4)
+        """Store a request with its reply, tokens and price, or with its error."""
         messages = [_message(content) for content in self._messages]
         new_messages = {m.id: m for m in messages if m.id not in self._sent}
-        self._sent.update(m.id for m in messages if m.id)
+        self._sent.update(new_messages)
         call = Call(
             kind="lm",
             step=self.episode.turn,
             prompt=[message.id for message in messages],
             new_messages=list(new_messages.values()),
-            seconds=seconds,
+            seconds=round(time.monotonic() - self._start, 4),
             usage={},
             usd=None,
         )
@@ -246,7 +243,7 @@ def _message(content: dict[str, str]) -> Message:
 
 
 def _count(usage: Any, *names: str) -> int | None:
-    """The first of these counts that a provider reports."""
+    """The first of these counts that the provider reports."""
     counts = (getattr(usage, name, None) for name in names)
     return next((count for count in counts if isinstance(count, int)), None)
 

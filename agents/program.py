@@ -157,8 +157,8 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
             raise Stop("bad_format", conversation.explained(_unreadable(error))) from None
 
     def _is_step(self, reply: str) -> bool:
-        """Whether a reply that is no last one would be a reply of another turn."""
-        # DSPy's error does not say whether the action is missing or is another one.
+        """Whether a reply has the fields of a turn that is not the last."""
+        # DSPy's error does not say whether the action is missing or is not `select`.
         try:
             dspy.settings.adapter.parse(self.step.signature, reply)
         except AdapterParseError:

@@ -1,4 +1,4 @@
-"""Run an agent over a dataset in parallel; a stopped run can be resumed."""
+"""Run an agent over a dataset, several samples at a time; a stopped run can be resumed."""
 
 import contextlib
 import multiprocessing

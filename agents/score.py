@@ -41,7 +41,7 @@ class Rate:
 def proportion(k: int, n: int, independent: int | None = None) -> Rate:
     """`k` of `n` as a rate with Wilson's 95 % interval for `independent` (default n) trials.
 
-    JASA 1927. Unlike scipy's, which is for whole numbers, as repeats of a sample count as one trial.
+    JASA 1927. scipy's takes whole numbers only; here all repeats of a sample count as one trial.
     """
     if not n:
         return Rate(k, n, None, 0.0, 1.0)
@@ -56,7 +56,7 @@ def proportion(k: int, n: int, independent: int | None = None) -> Rate:
 
 
 def judge(record: Record, sample: Sample) -> dict[str, Any]:
-    """What became of a record, with its answer and search hits compared with the sample's titles.
+    """The outcome of a record: its answer and search hits compared with the sample's titles.
 
     `outcome` is "correct", "wrong" or the status of a sample without an answer; `official` and `strict` say
     whether the answer is correct by CiteME's matcher and by the strict one; `found`, whether a search
@@ -106,9 +106,7 @@ def judged(records: Records, dataset: Dataset) -> pd.DataFrame:
         HoldfastError: if the records contain none of the samples.
     """
     if not records:
-        raise HoldfastError(
-            "The run has no samples yet. Run its command again, which continues it."
-        )
+        raise HoldfastError("The run has no samples yet. Rerun its command to continue it.")
     samples = {s.id: s for s in dataset.samples}
     rows = [judge(r, samples[r.sample]) for r in records.values() if r.sample in samples]
     if not rows:

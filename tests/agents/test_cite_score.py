@@ -118,5 +118,5 @@ def test_flipping_signs_of_yes_and_no_answers_is_mcnemars_test():
 
 
 def test_a_run_without_samples_has_no_score(tmp_path):
-    with pytest.raises(HoldfastError, match=r"no samples yet.* again"):
+    with pytest.raises(HoldfastError, match=r"no samples yet.* Rerun"):
         scores_of([], tmp_path)
