@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import HoldfastError
-from .cite_options import data_options, dataset_of, out_option, say, write_run
+from . import cite_options as options
+from .cite_options import say
 from .data import Dataset, reading
 from .records import Action, Call, Event, Hit, Message, Record, Selection, Status, settings_of
 
@@ -25,18 +26,18 @@ def add_options(parser: ArgumentParser) -> None:
     """Add the options of the command, and its action."""
     parser.set_defaults(action=_import)
     parser.add_argument("results", type=Path, help="JSON of CiteME's code")
-    out_option(parser, "result file (.jsonl)")
-    data_options(parser)
+    options.add_out(parser, "result file (.jsonl)")
+    options.add_data(parser)
 
 
 def _import(args: Namespace) -> None:
-    dataset = dataset_of(args)
+    dataset = options.read_dataset(args)
     settings, records = _imported(args.results, dataset)
     if not records:
         raise HoldfastError(
             f"{args.results} has no sample of {dataset.name}, {dataset.split}. Pass its --data."
         )
-    write_run(args.out, settings, records)
+    options.write_run(args.out, settings, records)
     say(
         f"{len(records)} results are samples of {dataset.describe()}; the file is for the split "
         f"{settings['agent']['their_split']!r}; wrote {args.out}"

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest, bootstrap, permutation_test
 
 from .. import HoldfastError
-from .cite_options import json_option, read_run, run_data_option, say
+from . import cite_options as options
+from .cite_options import say
 from .data import Dataset
 from .records import RETRIED
 from .score import Records, judged
@@ -24,12 +25,12 @@ def add_options(parser: ArgumentParser) -> None:
     parser.set_defaults(action=_compare)
     parser.add_argument("a", type=Path, metavar="RUN_A", help="result file")
     parser.add_argument("b", type=Path, metavar="RUN_B", help="result file")
-    run_data_option(parser)
-    json_option(parser)
+    options.add_run_data(parser)
+    options.add_json(parser)
 
 
 def _compare(args: Namespace) -> None:
-    (_, a, dataset), (_, b, _) = read_run(args, args.a), read_run(args, args.b)
+    (_, a, dataset), (_, b, _) = options.read_run(args, args.a), options.read_run(args, args.b)
     figures = compare(a, b, dataset)
     text = f"A {args.a}\nB {args.b}\n{_text(figures)}"
     say(json.dumps(figures, indent=1) if args.json else text)

@@ -3,8 +3,8 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
+from . import cite_options as options
 from .baselines import BASELINES, baseline
-from .cite_options import option
 from .cite_score import table
 from .data import MINI_CITE_CORPUS, load
 from .records import read
@@ -15,7 +15,7 @@ from .score import score
 def add_options(parser: ArgumentParser) -> None:
     """Add the options of the command, and its action."""
     parser.set_defaults(action=_demo)
-    option(parser, "--out", "folder of the result files", Path, Path("runs/cite-demo"))
+    options.add(parser, "--out", "folder of the result files", Path, Path("runs/cite-demo"))
 
 
 def _demo(args: Namespace) -> None:

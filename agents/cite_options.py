@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Options = argparse._ActionsContainer  # a parser, or a group of options
 
 
-def option(
+def add(
     options: Options, name: str, help: str, kind: Any = str, default: Any = None, **more: Any
 ) -> None:
     """Add an option whose help states its default."""
@@ -45,19 +45,19 @@ def say(text: str) -> None:
 # ---- data ----
 
 
-def data_options(parser: ArgumentParser, split: str = "test") -> None:
-    """Add the options that `dataset_of` reads."""
-    option(parser, "--data", "CiteME's CSV or TSV, or mini-cite", default="mini-cite")
-    option(parser, "--split", "part of the data", default=split, choices=SPLITS)
-    option(parser, "--limit", "use only the first N samples", positive, metavar="N")
+def add_data(parser: ArgumentParser, split: str = "test") -> None:
+    """Add the options that `read_dataset` reads."""
+    add(parser, "--data", "CiteME's CSV or TSV, or mini-cite", default="mini-cite")
+    add(parser, "--split", "part of the data", default=split, choices=SPLITS)
+    add(parser, "--limit", "use only the first N samples", positive, metavar="N")
 
 
-def dataset_of(args: Namespace) -> Dataset:
+def read_dataset(args: Namespace) -> Dataset:
     """The data that the options specify."""
     return load(args.data).select(args.split, args.limit)
 
 
-def corpus_option(options: Options) -> None:
+def add_corpus(options: Options) -> None:
     what, path = "papers to search, .jsonl (default: those of mini-cite)", MINI_CITE_CORPUS
     options.add_argument("--corpus", type=Path, default=path, help=what)
 
@@ -65,9 +65,9 @@ def corpus_option(options: Options) -> None:
 # ---- result files ----
 
 
-def run_data_option(parser: ArgumentParser) -> None:
+def add_run_data(parser: ArgumentParser) -> None:
     """Add the option that `read_run` reads."""
-    option(parser, "--data", "the CSV or TSV of the run", default="mini-cite")
+    add(parser, "--data", "the CSV or TSV of the run", default="mini-cite")
 
 
 def read_run(args: Namespace, path: Path) -> tuple[Header, dict[Key, Record], Dataset]:
@@ -83,8 +83,8 @@ def read_run(args: Namespace, path: Path) -> tuple[Header, dict[Key, Record], Da
     return header, records, dataset.select(named.split, header.n)
 
 
-def out_option(parser: ArgumentParser, what: str) -> None:
-    option(parser, "--out", what, Path, required=True)
+def add_out(parser: ArgumentParser, what: str) -> None:
+    add(parser, "--out", what, Path, required=True)
 
 
 def write_run(path: Path, settings: dict[str, Any], records: list[Record]) -> None:
@@ -96,33 +96,33 @@ def write_run(path: Path, settings: dict[str, Any], records: list[Record]) -> No
             file.append(record)
 
 
-def json_option(parser: ArgumentParser) -> None:
+def add_json(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print figures as JSON")
 
 
 # ---- language models ----
 
 
-def price_option(parser: ArgumentParser) -> None:
+def add_price(parser: ArgumentParser) -> None:
     what = "prices per million input and output tokens, in US dollars"
-    option(parser, "--usd-per-million", what, float, nargs=2, metavar=("IN", "OUT"))
+    add(parser, "--usd-per-million", what, float, nargs=2, metavar=("IN", "OUT"))
 
 
-def model_options(parser: ArgumentParser) -> None:
-    """Add the options that `model_of` reads."""
-    model = parser.add_argument_group(
+def add_model(parser: ArgumentParser) -> None:
+    """Add the options that `open_model` reads."""
+    group = parser.add_argument_group(
         "language model", "Hosted providers read their API key from the environment."
     )
-    option(model, "--model", "as DSPy names it, such as openai/gpt-4o")
-    option(model, "--api-base", "URL of an OpenAI-compatible server, ending in /v1")
-    option(model, "--temperature", "sampling temperature", float, 0.95)
-    option(model, "--max-tokens", "maximum tokens per reply", positive, 2048)
-    option(model, "--lm-timeout", "seconds of a request without a byte", float, 120.0)
-    option(model, "--tries", "maximum tries per request, also of searches", positive, 6)
-    option(model, "--cache", "folder for replies and texts of papers, which are reused", Path)
+    add(group, "--model", "as DSPy names it, such as openai/gpt-4o")
+    add(group, "--api-base", "URL of an OpenAI-compatible server, ending in /v1")
+    add(group, "--temperature", "sampling temperature", float, 0.95)
+    add(group, "--max-tokens", "maximum tokens per reply", positive, 2048)
+    add(group, "--lm-timeout", "seconds of a request without a byte", float, 120.0)
+    add(group, "--tries", "maximum tries per request, also of searches", positive, 6)
+    add(group, "--cache", "folder for replies and texts of papers, which are reused", Path)
 
 
-def model_of(args: Namespace) -> "dspy.LM":
+def open_model(args: Namespace) -> "dspy.LM":
     """The language model of the options; raises `HoldfastError` without --model."""
     if not args.model:
         raise HoldfastError(

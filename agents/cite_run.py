@@ -6,20 +6,10 @@ from pathlib import Path
 from typing import get_args
 
 from .. import HoldfastError
+from . import cite_options as options
 from .actions import Commands
 from .baselines import BASELINES, baseline
-from .cite_options import (
-    corpus_option,
-    data_options,
-    dataset_of,
-    model_of,
-    model_options,
-    option,
-    out_option,
-    positive,
-    price_option,
-    say,
-)
+from .cite_options import say
 from .episode import READ_CHARS, Agent, Budget
 from .limits import Allowance
 from .records import Record
@@ -33,43 +23,45 @@ _PROMPTS = ("dspy", "json", "citeme")
 def add_options(parser: ArgumentParser) -> None:
     """Add the options of the command, and its action."""
     parser.set_defaults(action=_run)
-    data_options(parser)
-    out_option(parser, "result file (.jsonl)")
+    options.add_data(parser)
+    options.add_out(parser, "result file (.jsonl)")
     agents = ("citeagent", *BASELINES)
-    option(parser, "--agent", "citeagent needs --model", default="citeagent", choices=agents)
-    option(parser, "--workers", "parallel samples", positive, 4)
-    option(parser, "--repeats", "answers per sample", positive, 1)
-    price_option(parser)
+    options.add(parser, "--agent", "citeagent needs --model", default="citeagent", choices=agents)
+    options.add(parser, "--workers", "parallel samples", options.positive, 4)
+    options.add(parser, "--repeats", "answers per sample", options.positive, 1)
+    options.add_price(parser)
     limits = parser.add_argument_group(
         "limits", "Those of the run include the costs that are already in its file."
     )
-    option(limits, "--max-usd", "maximum US dollars of the run", float)
-    option(limits, "--max-run-tokens", "maximum tokens of the run", int)
-    model_options(parser)
+    options.add(limits, "--max-usd", "maximum US dollars of the run", float)
+    options.add(limits, "--max-run-tokens", "maximum tokens of the run", int)
+    options.add_model(parser)
     program = parser.add_argument_group("program")
     forms = "prompt and replies: DSPy's fields, JSON, or as in CiteME's paper"
-    option(program, "--prompt", forms, default="dspy", choices=_PROMPTS)
+    options.add(program, "--prompt", forms, default="dspy", choices=_PROMPTS)
     folder = "the folder prompt_templates of CiteME's repository (--prompt citeme)"
-    option(program, "--prompts", folder, Path)
+    options.add(program, "--prompts", folder, Path)
     actions = get_args(Commands)
-    option(program, "--commands", "actions of the agent", default="search+read", choices=actions)
+    options.add(
+        program, "--commands", "actions of the agent", default="search+read", choices=actions
+    )
     example = "show the model a worked example"
     program.add_argument("--demonstration", action="store_true", help=example)
-    option(program, "--results", "hits per search", positive, 10)
-    option(program, "--max-actions", "maximum actions per sample", positive, 15)
+    options.add(program, "--results", "hits per search", options.positive, 10)
+    options.add(program, "--max-actions", "maximum actions per sample", options.positive, 15)
     shown = "characters shown per read (default: 12000; all with --prompt citeme)"
-    option(program, "--read-chars", shown, positive)
+    options.add(program, "--read-chars", shown, options.positive)
     search = parser.add_argument_group("search and reading")
-    option(search, "--search", "search provider", default="local", choices=PROVIDERS)
-    corpus_option(search)
-    option(search, "--s2-api", "URL of Semantic Scholar's Graph API or a mirror")
+    options.add(search, "--search", "search provider", default="local", choices=PROVIDERS)
+    options.add_corpus(search)
+    options.add(search, "--s2-api", "URL of Semantic Scholar's Graph API or a mirror")
 
 
 def _run(args: Namespace) -> int:
     is_citeme = args.prompt == "citeme"
     args.field = "Computer Science" if is_citeme else None
     read_chars = args.read_chars or (None if is_citeme else READ_CHARS)
-    dataset = dataset_of(args)
+    dataset = options.read_dataset(args)
     agent, provider = _agent_and_provider(args)
     say(dataset.describe())
     try:
@@ -111,7 +103,7 @@ def _agent_and_provider(args: Namespace) -> tuple[Agent, SearchProvider]:
         return baseline(args.agent, str(args.corpus))
     if args.prompts and args.prompt != "citeme":
         raise HoldfastError("--prompts applies only to CiteME's form. Use it with --prompt citeme.")
-    lm, provider = model_of(args), PROVIDERS[args.search](**vars(args))
+    lm, provider = options.open_model(args), PROVIDERS[args.search](**vars(args))
     if args.prompt == "citeme":
         from .citeme import CiteMEAgent  # deferred, as CiteAgent: imports dspy
 

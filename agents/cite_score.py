@@ -9,7 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from .cite_options import json_option, price_option, read_run, run_data_option, say
+from . import cite_options as options
+from .cite_options import say
 from .citeme_tables import beside_paper
 from .data import Dataset
 from .records import Header
@@ -22,15 +23,15 @@ def add_options(parser: ArgumentParser) -> None:
     """Add the options of the command, and its action."""
     parser.set_defaults(action=_score)
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="result files")
-    run_data_option(parser)
-    price_option(parser)
-    json_option(parser)
+    options.add_run_data(parser)
+    options.add_price(parser)
+    options.add_json(parser)
 
 
 def _score(args: Namespace) -> None:
     named = {}
     for path in args.runs:
-        header, records, dataset = read_run(args, path)
+        header, records, dataset = options.read_run(args, path)
         figures = score(records, dataset, repeats=header.repeats, prices=args.usd_per_million)
         named[str(path)] = {"agent": header.agent.plain(), "data": dataset.name, **figures}
         if not args.json:

@@ -5,7 +5,8 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from .. import HoldfastError
-from .cite_options import natural, option, read_run, run_data_option, say
+from . import cite_options as options
+from .cite_options import say
 from .data import Sample
 from .limits import tokens_of, usd_of
 from .records import Record
@@ -21,13 +22,13 @@ def add_options(parser: ArgumentParser) -> None:
     parser.set_defaults(action=_show)
     parser.add_argument("run", type=Path, help="result file of `holdfast cite run`")
     parser.add_argument("sample", nargs="?", help="its id; without one, all samples are listed")
-    option(parser, "--repeat", "number of the answer, from 0", natural, 0)
+    options.add(parser, "--repeat", "number of the answer, from 0", options.natural, 0)
     parser.add_argument("--full", action="store_true", help="show all hits and complete texts")
-    run_data_option(parser)
+    options.add_run_data(parser)
 
 
 def _show(args: Namespace) -> None:
-    _, records, dataset = read_run(args, args.run)
+    _, records, dataset = options.read_run(args, args.run)
     rows = judged(records, dataset)
     if args.sample is None:
         say(rows[["sample", "repeat", "outcome"]].to_string(index=False))

@@ -14,17 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import HoldfastError
-from .cite_options import (
-    data_options,
-    dataset_of,
-    model_of,
-    model_options,
-    out_option,
-    read_run,
-    run_data_option,
-    say,
-    write_run,
-)
+from . import cite_options as options
+from .cite_options import say
 from .data import MARKER, Dataset, Sample, new_file, read_table, write_samples
 from .matching import official_match
 from .records import RETRIED, Action, Record, settings_of
@@ -51,23 +42,23 @@ def add_options(parser: ArgumentParser) -> None:
     memory.set_defaults(action=_filter_known)
     files = "result files of --commands none"
     memory.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=files)
-    out_option(memory, "the remaining samples, in CiteME's columns (.csv)")
-    run_data_option(memory)
+    options.add_out(memory, "the remaining samples, in CiteME's columns (.csv)")
+    options.add_run_data(memory)
 
     about = "Convert answers of people to a run, and measure their agreement"
     people = analyses.add_parser("people", help=about, description=f"{about}.")
     people.set_defaults(action=_import_people)
     columns = "CSV with the columns sample, annotator, title, seconds"
     people.add_argument("answers", type=Path, help=columns)
-    out_option(people, "result file (.jsonl)")
-    data_options(people)
+    options.add_out(people, "result file (.jsonl)")
+    options.add_data(people)
 
     about = "Tag every cited paper with three topics from a language model (CiteME, figure 2)"
     tags = analyses.add_parser("tags", help=about, description=f"{about}; resumable.")
     tags.set_defaults(action=_tag)
-    data_options(tags, split="all")
-    out_option(tags, "tags (.jsonl)")
-    model_options(tags)
+    options.add_data(tags, split="all")
+    options.add_out(tags, "tags (.jsonl)")
+    options.add_model(tags)
 
 
 # ---- answers from memory ----
@@ -76,7 +67,7 @@ def add_options(parser: ArgumentParser) -> None:
 def _filter_known(args: Namespace) -> None:
     known: dict[str, str] = {}
     for path in args.runs:
-        header, records, dataset = read_run(args, path)
+        header, records, dataset = options.read_run(args, path)
         if header.agent.commands != "none":
             raise HoldfastError(
                 f"{path} is not a run from memory. Make one with `holdfast cite run --commands none "
@@ -117,12 +108,12 @@ _ANSWERS = ("sample", "annotator", "title", "seconds")
 
 
 def _import_people(args: Namespace) -> None:
-    dataset = dataset_of(args)
+    dataset = options.read_dataset(args)
     rows = _answers(args.answers, dataset)
     records = _as_records(rows)
     agent = {"name": "people", "annotators": len({row["annotator"] for row in rows})}
     repeats = max(record.repeat for record in records) + 1
-    write_run(args.out, settings_of(dataset, agent, repeats=repeats), records)
+    options.write_run(args.out, settings_of(dataset, agent, repeats=repeats), records)
     print(f"{len(rows)} answers of {agent['annotators']} people; wrote {args.out}")
     figures = _agreement(rows, dataset.samples)
     if figures["pairs"]:
@@ -266,10 +257,10 @@ _TOO_BROAD = ("machine learning", "deep learning", "deep networks", "artificial 
 
 
 def _tag(args: Namespace) -> None:
-    titles = list(dict.fromkeys(sample.titles[0] for sample in dataset_of(args).samples))
+    titles = list(dict.fromkeys(sample.titles[0] for sample in options.read_dataset(args).samples))
     # Replies are cached beside the file, so that an interrupted command continues where it stopped.
     args.cache = args.cache or args.out.with_suffix(".cache")
-    lm = model_of(args)
+    lm = options.open_model(args)
     tags = {title: _tags_of(title, lm) for title in titles}
     with new_file(args.out) as partial:
         lines = (json.dumps({"title": t, "tags": tags[t]}, ensure_ascii=False) for t in titles)

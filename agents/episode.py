@@ -4,7 +4,7 @@ import contextlib
 import re
 import time
 from collections.abc import Container, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import Any, Protocol
 
@@ -47,11 +47,7 @@ class Budget:
     def describe(self) -> dict[str, Any]:
         """The limits as in the header of a result file."""
         read_chars = "all" if self.read_chars is None else self.read_chars
-        return {
-            "results": self.results,
-            "max_actions": self.max_actions,
-            "read_chars": read_chars,
-        }
+        return asdict(self) | {"read_chars": read_chars}
 
 
 class Episode:

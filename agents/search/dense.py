@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ... import HoldfastError
 from ...hub import try_hub
-from ..cite_options import corpus_option, data_options, dataset_of, json_option, option
+from .. import cite_options as options
 from ..data import Dataset
 from ..matching import official_match
 from ..score import proportion
@@ -35,14 +35,16 @@ Encoder = Callable[[Sequence[Entry]], NDArray[np.float32]]
 def add_options(parser: ArgumentParser) -> None:
     """Add the options of the command, and its action."""
     parser.set_defaults(action=_evaluate)
-    data_options(parser)
-    option(parser, "--encoder", "a folder, or a name on Hugging Face", default="allenai/specter")
-    corpus_option(parser)
-    json_option(parser)
+    options.add_data(parser)
+    options.add(
+        parser, "--encoder", "a folder, or a name on Hugging Face", default="allenai/specter"
+    )
+    options.add_corpus(parser)
+    options.add_json(parser)
 
 
 def _evaluate(args: Namespace) -> None:
-    dataset, papers = dataset_of(args), list(LocalSearch(args.corpus).papers.values())
+    dataset, papers = options.read_dataset(args), list(LocalSearch(args.corpus).papers.values())
     figures = retrieve(dataset, papers, Specter(args.encoder))
     if args.json:
         print(json.dumps(figures, indent=1, default=asdict))
