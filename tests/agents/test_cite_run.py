@@ -16,7 +16,7 @@ from servers import Reply, chat, fields, model_at, scholar, semantic_scholar
 
 from holdfast import HoldfastError
 from holdfast.agents.baselines import baseline
-from holdfast.agents.cite import main
+from holdfast.agents.cite import COMMANDS, main
 from holdfast.agents.data import MINI_CITE_CORPUS, load
 from holdfast.agents.episode import Budget
 from holdfast.agents.limits import Allowance
@@ -305,6 +305,13 @@ def test_a_file_that_can_grow_no_further_stops_the_run_and_the_same_command_goes
     assert main(command) == 0
     assert len(read(out)[1]) == 9
     assert kept.items() <= read(out)[1].items()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_of_the_table_exists(command, capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main([command, "--help"])
+    assert f"usage: holdfast cite {command} " in capsys.readouterr().out
 
 
 def test_help_and_demo_need_no_heavy_import():

@@ -91,6 +91,9 @@ def test_comparison_is_paired_over_what_both_answered(tmp_path):
         1,
     )
     assert (figures["p"], figures["test"]) == (1.0, "exact McNemar")
+    assert 0.0 <= figures["interval"][0] <= figures["difference"] <= figures["interval"][1] <= 1.0
+    (first,) = (key for key in a if key[0] == "a")
+    assert compare({first: a[first]}, b, data)["interval"] == [1.0, 1.0]
 
 
 def test_comparison_of_repeated_runs_counts_a_sample_once(tmp_path):
