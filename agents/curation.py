@@ -24,6 +24,11 @@ from .score import Records, judged, proportion
 if TYPE_CHECKING:
     import dspy
 
+# CiteME, table 6: the share of ambiguous excerpts in percent, by its regular expression.
+AMBIGUOUS_PERCENT = {"arXiv": 54.96, "ACL-200": 27.2, "RefSeer": 12.61}
+# CiteME, section 2: the share of samples in percent that people answer correctly.
+HUMAN_PERCENT = 69.7
+
 
 def add_options(parser: ArgumentParser) -> None:
     """Add the analyses, each with its options and its action."""
@@ -121,7 +126,7 @@ def _import_people(args: Namespace) -> None:
         print(f"  the same title      {figures['same_title']}   (CiteME 71 %)")
         print(f"  both right or wrong {figures['same_verdict']}")
         print(f"  at least one right  {figures['at_least_one_right']}   (CiteME 93 %)")
-    print("CiteME: 69.7 % right, 38.2 s on average, at most two minutes.")
+    print(f"CiteME: {HUMAN_PERCENT} % right, 38.2 s on average, at most two minutes.")
     print(f"Next: holdfast cite score {args.out}")
 
 
@@ -189,7 +194,6 @@ def _agreement(rows: Sequence[dict[str, str]], samples: Iterable[Sample]) -> dic
 
 # ---- ambiguous excerpts ----
 
-_TABLE_6 = {"arXiv": 54.96, "ACL-200": 27.20, "RefSeer": 12.61}  # percent of excerpts
 _TARGETS = ("TARGETCIT", MARKER)
 # Another citation: a masked one, a LaTeX command, numbers in brackets, a name and a year. The paper prints
 # no regular expression; this one is Holdfast's.
@@ -212,7 +216,7 @@ def _count_ambiguous(args: Namespace) -> None:
         unmarked = verdicts.count(None)
         rate = proportion(verdicts.count(True), len(excerpts) - unmarked)
         say(f"{path.name}: {rate}; {unmarked} without a mark of the target excluded")
-    printed = ", ".join(f"{name} {percent} %" for name, percent in _TABLE_6.items())
+    printed = ", ".join(f"{name} {percent} %" for name, percent in AMBIGUOUS_PERCENT.items())
     print(f"CiteME, table 6 (its regular expression is not published): {printed}.")
 
 
