@@ -1,8 +1,9 @@
 """CiteME: search, read and select the paper behind a citation; nothing here imports torch.
 
-An `Agent` answers an `Episode`, one sample with its rules, by means of a `SearchProvider`. Agents with a
-language model are in `program` (DSPy) and `citeme` (the paper's form), agents without one in `baselines`,
-search providers in `search`, the lines of result files in `records`, and the command in `cite`.
+An `Agent` answers an `Episode`: one sample, its rules, and its search provider. Agents with a language
+model are in `program` (DSPy) and `citeme` (the paper's form), agents without one in `baselines`, search
+providers in `search`, and the lines of result files in `records`. `run` runs an agent over a data set,
+`score` computes the figures of its result file, and `cite` lists the commands.
 """
 
 from .episode import Agent as Agent

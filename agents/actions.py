@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any, Literal
 
 from .data import ASSETS, MINI_CITE_CORPUS, Sample
-from .episode import MAX_ACTIONS, Episode, UnknownId
+from .episode import MAX_ACTIONS, Budget, Episode, UnknownId
 from .records import clean
 from .search.local import LocalSearch
 from .search.provider import Paper, Sort
@@ -17,8 +17,8 @@ ACTIONS: dict[str, tuple[str, ...]] = {
     "search": (*SEARCHES, "select"),
     "search+read": (*SEARCHES, "read", "select"),
 }
-ABSTRACT_CHARS = 1200
-HITS = 4  # hits per search in a demonstration, to limit the length of the prompt
+_ABSTRACT_CHARS = 1200
+_HITS = 4  # hits per search in a demonstration, to limit the length of the prompt
 ARGUMENT_CHARS = 1000  # maximum characters of a query or id; search engines refuse longer ones
 
 
@@ -27,17 +27,17 @@ def act(episode: Episode, action: str, argument: str) -> str:
     argument = clean(argument.strip(), ARGUMENT_CHARS)
     try:
         if action in SEARCHES:
-            return show(episode.search(argument, SEARCHES[action]))
+            return _show(episode.search(argument, SEARCHES[action]))
         if action == "read":
             paper_id, _, part = bare(argument).partition(" ")
-            return quoted(episode.read(paper_id.rstrip(",:;"), part))
+            return _quoted(episode.read(paper_id.rstrip(",:;"), part))
         episode.select(bare(argument))
     except UnknownId as error:
         return f"{quote(str(error), 300)} Use an id from a search result."
     return ""
 
 
-def show(papers: list[Paper]) -> str:
+def _show(papers: list[Paper]) -> str:
     """Search hits as quoted text: id, title, year, citations, abstract."""
     if not papers:
         return "The search worked and found no paper. Try other words."
@@ -47,12 +47,12 @@ def show(papers: list[Paper]) -> str:
         shown.append(
             f"id: {paper.id}\ntitle: {quote(paper.title)}\n"
             f"year: {paper.year or 'unknown'}; citations: {cited}\n"
-            f"abstract: {quote(paper.abstract or 'not available', ABSTRACT_CHARS)}"
+            f"abstract: {quote(paper.abstract or 'not available', _ABSTRACT_CHARS)}"
         )
     return f"{len(shown)} papers:\n<<<\n" + "\n\n".join(shown) + "\n>>>"
 
 
-def quoted(text: str) -> str:
+def _quoted(text: str) -> str:
     """The text of a paper between quotation marks that it cannot imitate."""
     return f"<<<\n{quote(text)}\n>>>"
 
@@ -84,11 +84,11 @@ def demonstrations() -> dict[str, Any]:
     return json.loads((ASSETS / "demonstrations.json").read_text(encoding="utf-8"))
 
 
-def taken(commands: str) -> tuple[str, list[tuple[dict[str, str], list[Paper] | str]]]:
+def demonstrated(commands: str) -> tuple[str, list[tuple[dict[str, str], list[Paper] | str]]]:
     """The demonstration's excerpt, and each turn with the result of its action."""
     shown = demonstrations()[commands]
     sample = Sample("demonstration", shown["excerpt"], (), "", "", "", None, "train")
-    episode = Episode(sample, LocalSearch(MINI_CITE_CORPUS), results=HITS)
+    episode = Episode(sample, LocalSearch(MINI_CITE_CORPUS), Budget(results=_HITS))
     results: list[tuple[dict[str, str], list[Paper] | str]] = []
     for turn in shown["turns"]:
         action, argument = turn["action"], turn["argument"]
@@ -102,10 +102,10 @@ def taken(commands: str) -> tuple[str, list[tuple[dict[str, str], list[Paper] | 
 @cache
 def trajectory(commands: str) -> tuple[dict[str, str], ...]:
     """The demonstration's turns, each with the text shown to the agent before it."""
-    excerpt, results = taken(commands)
+    excerpt, results = demonstrated(commands)
     observation, turns = "Nothing has been searched yet.", []
     for number, (turn, seen) in enumerate(results):
         before = f"{observation}\n{countdown(MAX_ACTIONS - number)}"
         turns.append({"excerpt": excerpt, "observation": before, **turn})
-        observation = show(seen) if isinstance(seen, list) else quoted(seen)
+        observation = _show(seen) if isinstance(seen, list) else _quoted(seen)
     return tuple(turns)

@@ -1,15 +1,19 @@
-"""Convert result files of CiteME's code, a JSON object {"metadata", "results"}, to runs."""
+"""`holdfast cite import`: result files of CiteME's code, {"metadata", "results"}, as runs."""
 
 import json
 import re
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import Any
 
+from .. import HoldfastError
+from . import cite_options as options
+from .cite_options import say
 from .data import Dataset, reading
-from .records import Action, Call, Event, Hit, Message, Record, Selection, settings_of
+from .records import Action, Call, Event, Hit, Message, Record, Selection, Status, settings_of
 
 # Patterns of error messages by status; the first match determines the status.
-ERRORS = {
+_ERRORS: dict[Status, str] = {
     "action_limit": r"max actions",
     "context": r"context.{0,20}(length|window)|too many tokens|prompt is too long",
     "policy": r"content.?(policy|filter|management)|safety|usage policies",
@@ -18,7 +22,30 @@ ERRORS = {
 }
 
 
-def imported(path: Path, dataset: Dataset) -> tuple[dict[str, Any], list[Record]]:
+def add_options(parser: ArgumentParser) -> None:
+    """Add the options of the command, and its action."""
+    parser.set_defaults(action=_import)
+    parser.add_argument("results", type=Path, help="JSON of CiteME's code")
+    options.add_out(parser, "result file (.jsonl)")
+    options.add_data(parser)
+
+
+def _import(args: Namespace) -> None:
+    dataset = options.read_dataset(args)
+    settings, records = _imported(args.results, dataset)
+    if not records:
+        raise HoldfastError(
+            f"{args.results} has no sample of {dataset.name}, {dataset.split}. Pass its --data."
+        )
+    options.write_run(args.out, settings, records)
+    say(
+        f"{len(records)} results are samples of {dataset.describe()}; the file is for the split "
+        f"{settings['agent']['their_split']!r}; wrote {args.out}"
+    )
+    print(f"Next: holdfast cite score {args.out}")
+
+
+def _imported(path: Path, dataset: Dataset) -> tuple[dict[str, Any], list[Record]]:
     """The settings of a result file of CiteME's code, and its records of samples of the dataset.
 
     Raises:
@@ -28,10 +55,10 @@ def imported(path: Path, dataset: Dataset) -> tuple[dict[str, Any], list[Record]
     with reading(path, "a result file of CiteME's code", "its JSON with metadata and results"):
         content = json.loads(path.read_bytes())
         records = [record(result) for result in content["results"] if str(result["id"]) in known]
-        return settings(content["metadata"], dataset), records
+        return _settings(content["metadata"], dataset), records
 
 
-def settings(theirs: dict[str, Any], dataset: Dataset) -> dict[str, Any]:
+def _settings(theirs: dict[str, Any], dataset: Dataset) -> dict[str, Any]:
     """The settings of the run, as far as the file states them."""
     actions = theirs.get("actions") or ""
     agent = {
@@ -48,48 +75,60 @@ def settings(theirs: dict[str, Any], dataset: Dataset) -> dict[str, Any]:
 def record(result: dict[str, Any]) -> Record:
     """Convert a result to a sample's record."""
     answer, error = result.get("selected"), result.get("error") or ""
-    seconds = result.get("duration") or 0.0
-    values = {"detail": error, "seconds": seconds, "events": events(result)}
-    made = Record.guessed(str(result["id"]), answer["title"] if answer else "", **values)
+    converted = Record.guessed(
+        str(result["id"]),
+        answer["title"] if answer else "",
+        detail=error,
+        seconds=result.get("duration") or 0.0,
+        events=_events(result),
+    )
     if answer and answer.get("paperId"):
-        made.status = "selected"
-        made.selection = Selection(id=answer["paperId"], title=answer["title"], ids=[])
+        converted.status = "selected"
+        converted.selection = Selection(id=answer["paperId"], title=answer["title"], ids=[])
     elif not answer:
         # An unknown error counts as a missing answer.
-        fits = (status for status, known in ERRORS.items() if re.search(known, error, re.I))
-        made.status = next(fits, "no_selection")
-    return made
+        fits = (status for status, form in _ERRORS.items() if re.search(form, error, re.I))
+        converted.status = next(fits, "no_selection")
+    return converted
 
 
-def events(result: dict[str, Any]) -> list[Event]:
+def _events(result: dict[str, Any]) -> list[Event]:
     """The calls and actions of a conversation; the first call has all tokens, counted per sample."""
-    happened: list[Event] = []
+    events: list[Event] = []
     history: list[Message] = []
-    first_new = step = 0
+    first_new = 0
     searches = iter(result.get("papers") or ())
     usage = {f"{side}_tokens": n for side, n in (result.get("tokens") or {}).items()}
     for number, message in enumerate(result.get("history") or ()):
         role, content = str(message.get("role")), str(message.get("content"))
         if role == "assistant":
-            step += 1
-            sent: dict[str, Any] = {"prompt": [m.id for m in history], "usage": usage}
-            sent |= {"new_messages": history[first_new:], "seconds": 0.0, "usd": None}
-            happened.append(Call(kind="lm", step=step, reply=content, **sent))
+            call = Call(
+                kind="lm",
+                step=sum(isinstance(event, Call) for event in events) + 1,
+                prompt=[message.id for message in history],
+                new_messages=history[first_new:],
+                seconds=0.0,
+                usage=usage,
+                usd=None,
+                reply=content,
+            )
+            events.append(call)
             first_new, usage = len(history), {}
-            if taken := action(content, step):
-                if taken.action.startswith("search"):
-                    hits: list[dict[str, Any]] = next(searches, [])
-                    taken.hits = [
-                        Hit(id=h.get("paperId"), title=h["title"], year=h.get("year")) for h in hits
-                    ]
-                happened.append(taken)
+            if action := _action(content, call.step):
+                if action.action.startswith("search"):
+                    action.hits = [_hit(entry) for entry in next(searches, [])]
+                events.append(action)
         history.append(Message(id=str(number), role=role, content=content))
-    if not happened and result.get("selected"):
-        happened.append(Action(kind="action", step=1, action="guess"))
-    return happened
+    if not events and result.get("selected"):
+        events.append(Action(kind="action", step=1, action="guess"))
+    return events
 
 
-def action(reply: str, step: int) -> Action | None:
+def _hit(entry: dict[str, Any]) -> Hit:
+    return Hit(id=entry.get("paperId"), title=entry["title"], year=entry.get("year"))
+
+
+def _action(reply: str, step: int) -> Action | None:
     """The action in a reply; None if it has none."""
     try:
         content, _ = json.JSONDecoder(strict=False).raw_decode(reply[max(reply.find("{"), 0) :])

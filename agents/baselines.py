@@ -14,6 +14,7 @@ from typing import Any
 from .data import MARKER
 from .episode import Episode, Stop
 from .matching import official_match, strict_match
+from .records import Seen
 from .search.local import LocalSearch, words
 from .search.provider import Paper, Scope, Sort
 
@@ -25,7 +26,7 @@ class Ranker:
         self.name = name
 
     def __call__(self, episode: Episode) -> None:
-        hits = episode.search(context(episode.sample.excerpt))
+        hits = episode.search(_context(episode.sample.excerpt))
         if not hits:
             raise Stop("no_selection", "the search returned nothing")
         episode.select(hits[0].id)
@@ -38,7 +39,7 @@ class Oracle(Ranker):
     """Searches like `Rules` and selects the target if a search returned it: an upper bound."""
 
     def __call__(self, episode: Episode) -> None:
-        for query in queries(episode.sample.excerpt):
+        for query in _queries(episode.sample.excerpt):
             episode.search(query)
         for paper in episode.seen.values():
             if official_match(paper.title, episode.sample.titles):
@@ -56,13 +57,13 @@ class Rules(Ranker):
     reads = 3
 
     def __call__(self, episode: Episode) -> None:
-        near = words(window(episode.sample.excerpt))
-        for query in queries(episode.sample.excerpt):
+        near = words(_window(episode.sample.excerpt))
+        for query in _queries(episode.sample.excerpt):
             episode.search(query)
         papers = list(episode.seen.values())
         if not papers:
             raise Stop("no_selection", "the searches returned nothing")
-        weight = inverse_document_frequency(papers)
+        weight = _inverse_document_frequency(papers)
 
         def score(text: str) -> float:
             return sum(weight(w) for w in set(near) & set(words(text)))
@@ -73,8 +74,8 @@ class Rules(Ranker):
         reference = ""
         for paper in ranked[: self.reads]:
             text = episode.read(paper.id)
-            episode.note("seen", text=text)
-            for sentence, cited in citing_sentences(text):
+            episode.add(Seen(kind="seen", step=episode.turn, text=text))
+            for sentence, cited in _citing_sentences(text):
                 if score(sentence) > best_score:
                     best_score, reference = score(sentence), cited
         if reference:
@@ -110,40 +111,40 @@ def baseline(name: str, corpus: str) -> tuple[Ranker, LocalSearch]:
     return agent(name), search(corpus)
 
 
-def context(excerpt: str) -> str:
+def _context(excerpt: str) -> str:
     """The excerpt without its marker."""
     return excerpt.replace(MARKER, " ")
 
 
-def window(excerpt: str) -> str:
+def _window(excerpt: str) -> str:
     """The sentence with the marker."""
     sentences = re.split(r"(?<=[.!?])\s+(?=[A-Z])", excerpt)
-    return context(next(s for s in sentences if MARKER in s))
+    return _context(next(s for s in sentences if MARKER in s))
 
 
-def queries(excerpt: str) -> list[str]:
+def _queries(excerpt: str) -> list[str]:
     """Three queries: the sentence with the marker, the words next to the marker, the whole excerpt."""
-    sentence = window(excerpt)
+    sentence = _window(excerpt)
     before, after = excerpt.split(MARKER)
     near = " ".join([*words(before)[-6:], *words(after)[:3]])
-    return list(dict.fromkeys([sentence, near, context(excerpt)]))
+    return list(dict.fromkeys([sentence, near, _context(excerpt)]))
 
 
-def citing_sentences(text: str) -> list[tuple[str, str]]:
+def _citing_sentences(text: str) -> list[tuple[str, str]]:
     """(sentence, cited title) for every numbered citation in the text's reference list."""
     listed: dict[str, str] = {}
     for key, line in re.findall(r"^\[(\d+)\] (.+)$", text, flags=re.MULTILINE):
         # "A. Author. Title, 2020." The title is the longest part between full stops.
         listed[key] = max(re.split(r"\. |, (?=\d{4})", line.rstrip(".")), key=len)
     body = text.split("References\n[1]")[0]
-    found = []
+    citations = []
     for sentence in re.split(r"(?<=[.!?])\s+", body):
         for keys in re.findall(r"\[([\d, ]+)\]", sentence):
-            found += [(sentence, listed[k]) for k in re.findall(r"\d+", keys) if k in listed]
-    return found
+            citations += [(sentence, listed[k]) for k in re.findall(r"\d+", keys) if k in listed]
+    return citations
 
 
-def inverse_document_frequency(papers: list[Paper]) -> Callable[[str], float]:
+def _inverse_document_frequency(papers: list[Paper]) -> Callable[[str], float]:
     counts: Counter[str] = Counter()
     for paper in papers:
         counts.update(set(words(f"{paper.title} {paper.abstract or ''}")))

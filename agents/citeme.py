@@ -15,12 +15,12 @@ import dspy
 from . import citeme_prompts as prompts
 from .actions import ACTIONS, ARGUMENT_CHARS, SEARCHES, Commands
 from .episode import Episode, Stop, UnknownId
-from .lm import asking, complete, describe, explained, in_episode
+from .lm import Conversation, describe
 from .records import clean, fingerprint
 
 # Text before the title of a guess, as in the authors' code.
-LEAD_IN = re.compile(r"\A\s*(based on|[^:]*guess|[^:]*most likely)[^:]*:", re.IGNORECASE)
-Messages = list[dict[str, str]]
+_LEAD_IN = re.compile(r"\A\s*(based on|[^:]*guess|[^:]*most likely)[^:]*:", re.IGNORECASE)
+_Messages = list[dict[str, str]]
 
 
 class CiteMEAgent:
@@ -49,47 +49,46 @@ class CiteMEAgent:
     def __call__(self, episode: Episode) -> None:
         # o1 takes no system prompt.
         role = "user" if re.search(r"(^|/)o1\b", self.lm.model) else "system"
-        messages: Messages = [
+        messages: _Messages = [
             {"role": role, "content": self.prompt.system},
-            user(f"{self.prompt.introduction}\n\n{episode.sample.excerpt}"),
+            _user(f"{self.prompt.introduction}\n\n{episode.sample.excerpt}"),
         ]
-        lm = in_episode(self.lm, episode)
-        with dspy.context(max_history_size=1):
-            if self.commands == "none":
-                with asking(episode):
-                    title = complete(lm, messages)
-                episode.guess(LEAD_IN.sub("", title, count=1).strip())
-            else:
-                self._converse(lm, messages, episode)
+        conversation = Conversation(self.lm, episode)
+        if self.commands == "none":
+            title = conversation.reply(messages)
+            episode.guess(_LEAD_IN.sub("", title, count=1).strip())
+        else:
+            self._search(messages, conversation)
 
-    def _converse(self, lm: dspy.LM, messages: Messages, episode: Episode) -> None:
+    def _search(self, messages: _Messages, conversation: Conversation) -> None:
+        """Take actions until one of them is an answer."""
+        episode = conversation.episode
         latest: set[str] = set()  # ids of the last search
         while episode.actions_left > 0:
-            if episode.actions_left == 1:
-                messages.append(user(prompts.LAST))
-            action, argument = self._ask(lm, messages, episode)
+            if episode.is_last_turn:
+                messages.append(_user(prompts.LAST))
+            action, argument = self._ask(messages, conversation)
             try:
                 if action == "select":
                     return episode.select(argument)
                 if action == "read":
-                    seen = episode.read(argument, among=latest)
+                    text = episode.read(argument, among=latest)
                 else:
-                    hits = episode.search(argument, SEARCHES[action])
-                    latest, seen = {p.id for p in hits}, prompts.shown(hits)
+                    papers = episode.search(argument, SEARCHES[action])
+                    latest, text = {paper.id for paper in papers}, prompts.shown(papers)
             except UnknownId as error:
-                seen = f"{error} Its papers are: {', '.join(sorted(latest)) or 'none'}."
-            messages.append(user(seen))
-        raise Stop("action_limit", f"no selection within {episode.max_actions} actions")
+                text = f"{error} Its papers are: {', '.join(sorted(latest)) or 'none'}."
+            messages.append(_user(text))
+        raise episode.out_of_actions()
 
-    def _ask(self, lm: dspy.LM, messages: Messages, episode: Episode) -> tuple[str, str]:
+    def _ask(self, messages: _Messages, conversation: Conversation) -> tuple[str, str]:
         """Request the next action and its argument; raises `Stop` if the reply has none."""
-        with asking(episode):
-            reply = complete(lm, messages)
+        reply = conversation.reply(messages)
         messages.append({"role": "assistant", "content": reply})
         try:
             return parsed(reply, ACTIONS[self.commands])
         except ValueError as error:
-            problem = explained(f"{error}, in: {reply[:300]}", episode)
+            problem = conversation.explained(f"{error}, in: {reply[:300]}")
             raise Stop("bad_format", problem) from None
 
     def describe(self) -> dict[str, Any]:
@@ -128,5 +127,5 @@ def parsed(reply: str, actions: tuple[str, ...]) -> tuple[str, str]:
     return name, clean(str(action[key]), ARGUMENT_CHARS)
 
 
-def user(content: str) -> dict[str, str]:
+def _user(content: str) -> dict[str, str]:
     return {"role": "user", "content": content}

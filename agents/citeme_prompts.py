@@ -9,12 +9,12 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from .actions import ACTIONS, Commands, demonstrations, taken
+from .actions import ACTIONS, Commands, demonstrated, demonstrations
 from .data import reading
 from .search.provider import Paper
 
-FORMAT = "<FORMAT_INSTRUCTIONS>"  # replaced by the description of the commands
-FORMAT_FILE = "format_instructions.txt"  # optional, in the authors' folder: their description
+_FORMAT = "<FORMAT_INSTRUCTIONS>"  # replaced by the description of the commands
+_FORMAT_FILE = "format_instructions.txt"  # optional, in the authors' folder: their description
 AUTHORS_FILES: dict[tuple[Commands, bool], str] = {
     ("none", False): "zero_shot_no_search.txt",
     ("none", True): "few_shot_no_search.txt",
@@ -25,7 +25,7 @@ AUTHORS_FILES: dict[tuple[Commands, bool], str] = {
 }
 
 # From appendix E, for the setting with all commands and a demonstration.
-INTRODUCTION = (
+_INTRODUCTION = (
     "You are now given an excerpt. Find me the paper cited in the excerpt, using the tools described "
     "above."
 )
@@ -39,14 +39,14 @@ ADVICE = (
 )
 
 # The rest is Holdfast's.
-TASK = (
+_TASK = (
     "You know the literature on machine learning. From an excerpt of a paper one citation was taken "
     "out; [CITATION] marks the place and means nothing else."
 )
-GUESS = "Name the paper that was cited: its full title only. If you are not sure, guess."
-TITLE_ONLY = "Here is an excerpt. Give the title of the paper cited in it, and nothing else."
+_GUESS = "Name the paper that was cited: its full title only. If you are not sure, guess."
+_TITLE_ONLY = "Here is an excerpt. Give the title of the paper cited in it, and nothing else."
 LAST = "This is your last action. Select a paper now."
-NOTHING_FOUND = "The search found no paper. Use another query."
+_NOTHING_FOUND = "The search found no paper. Use another query."
 COMMANDS = {
     "search_relevance": ("query", "search for papers, the best matching ones first"),
     "search_citation_count": ("query", "search for papers, the most cited ones first"),
@@ -71,26 +71,26 @@ def prompt(commands: Commands, demonstration: bool, folder: Path | None = None) 
         HoldfastError: if the folder lacks the setting's file.
     """
     if folder:
-        system = from_file(folder / AUTHORS_FILES[commands, demonstration])
+        system = _from_file(folder / AUTHORS_FILES[commands, demonstration])
         if commands != "none":
-            given = folder / FORMAT_FILE
-            instructions = from_file(given) if given.exists() else described(commands)
-            system = system.replace(FORMAT, instructions)
+            path = folder / _FORMAT_FILE
+            instructions = _from_file(path) if path.exists() else _described(commands)
+            system = system.replace(_FORMAT, instructions)
     elif commands == "none":
         pairs = demonstrations()["none"] if demonstration else []
         examples = [f"Excerpt: {p['excerpt']}\nAnswer: {p['title']}" for p in pairs]
-        system = "\n\n".join([f"{TASK} {GUESS}", *examples])
+        system = "\n\n".join([f"{_TASK} {_GUESS}", *examples])
     else:
-        system = f"{TASK} Find the paper that was cited.\n\n{described(commands)}"
+        system = f"{_TASK} Find the paper that was cited.\n\n{_described(commands)}"
         if demonstration:
-            system += f"\n\nAn example:\n\n{trajectory(commands)}"
-    introduction = INTRODUCTION if commands != "none" else TITLE_ONLY
+            system += f"\n\nAn example:\n\n{_trajectory(commands)}"
+    introduction = _INTRODUCTION if commands != "none" else _TITLE_ONLY
     if demonstration and commands == "search+read":
         introduction += ADVICE
     return Prompt(system, introduction, folder is not None)
 
 
-def described(commands: Commands) -> str:
+def _described(commands: Commands) -> str:
     """The commands and the JSON format of replies, in Holdfast's words."""
     lines = [
         f'- {{"name": "{name}", "{COMMANDS[name][0]}": ...}}: {COMMANDS[name][1]}'
@@ -108,7 +108,7 @@ def described(commands: Commands) -> str:
 def shown(papers: list[Paper]) -> str:
     """Search results as in appendix E: id, title, abstract, citation count."""
     if not papers:
-        return NOTHING_FOUND
+        return _NOTHING_FOUND
     return "\n\n".join(
         f"- Paper ID: {p.id}\n   Title: {p.title}\n   Abstract: {p.abstract}\n"
         f"   Citation Count: {p.citations}"
@@ -121,10 +121,10 @@ def reply_of(reason: str, action: str, argument: str) -> str:
     return json.dumps({"reason": reason, "action": {"name": action, COMMANDS[action][0]: argument}})
 
 
-def trajectory(commands: Commands) -> str:
+def _trajectory(commands: Commands) -> str:
     """Holdfast's demonstration as a conversation."""
-    excerpt, turns = taken(commands)
-    lines = [f"User: {INTRODUCTION}\n\n{excerpt}"]
+    excerpt, turns = demonstrated(commands)
+    lines = [f"User: {_INTRODUCTION}\n\n{excerpt}"]
     for turn, seen in turns:
         lines.append(f"Assistant: {reply_of(**turn)}")
         observation = seen if isinstance(seen, str) else shown(seen)
@@ -132,7 +132,7 @@ def trajectory(commands: Commands) -> str:
     return "\n\n".join(lines)
 
 
-def from_file(path: Path) -> str:
+def _from_file(path: Path) -> str:
     """The text of a file of CiteME's authors; raises `HoldfastError` if it cannot be read."""
     wanted = "the folder prompt_templates of CiteME's repository with --prompts, or omit it"
     with reading(path, "a prompt", wanted):

@@ -1,10 +1,12 @@
-"""CiteME's analyses of a dataset, for `holdfast cite curate`.
+"""`holdfast cite curate`: CiteME's analyses of a dataset.
 
 Samples that models answer from memory (section 2), answers of people (section 2), excerpts that cite
 several papers at once, so that no single paper is the answer (table 6), and topics (appendix D).
 """
 
+import json
 import re
+from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import combinations
@@ -12,9 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import HoldfastError
-from .data import MARKER, Dataset, Sample, read_table
+from . import cite_options as options
+from .cite_options import say
+from .data import MARKER, Dataset, Sample, new_file, read_table, write_samples
 from .matching import official_match
-from .records import RETRIED, Action, Record
+from .records import RETRIED, Action, Record, settings_of
 from .score import Records, judged, proportion
 
 if TYPE_CHECKING:
@@ -26,11 +30,67 @@ AMBIGUOUS_PERCENT = {"arXiv": 54.96, "ACL-200": 27.2, "RefSeer": 12.61}
 HUMAN_PERCENT = 69.7
 
 
+def add_options(parser: ArgumentParser) -> None:
+    """Add the analyses, each with its options and its action."""
+    analyses = parser.add_subparsers(title="analyses", metavar="ANALYSIS", required=True)
+
+    about = (
+        "Estimate how many excerpts cite several papers (a lower bound), beside CiteME's table 6"
+    )
+    ambiguity = analyses.add_parser("ambiguity", help=about, description=f"{about}.")
+    ambiguity.set_defaults(action=_count_ambiguous)
+    columns = "CSV or TSV with the column excerpt, in which TARGETCIT or [CITATION] is the citation"
+    ambiguity.add_argument("files", nargs="+", type=Path, metavar="FILE", help=columns)
+
+    about = "Write the samples that no run answers from memory, and list the excluded ones"
+    memory = analyses.add_parser("filter", help=about, description=f"{about}.")
+    memory.set_defaults(action=_filter_known)
+    files = "result files of --commands none"
+    memory.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=files)
+    options.add_out(memory, "the remaining samples, in CiteME's columns (.csv)")
+    options.add_run_data(memory)
+
+    about = "Convert answers of people to a run, and measure their agreement"
+    people = analyses.add_parser("people", help=about, description=f"{about}.")
+    people.set_defaults(action=_import_people)
+    columns = "CSV with the columns sample, annotator, title, seconds"
+    people.add_argument("answers", type=Path, help=columns)
+    options.add_out(people, "result file (.jsonl)")
+    options.add_data(people)
+
+    about = "Tag every cited paper with three topics from a language model (CiteME, figure 2)"
+    tags = analyses.add_parser("tags", help=about, description=f"{about}; resumable.")
+    tags.set_defaults(action=_tag)
+    options.add_data(tags, split="all")
+    options.add_out(tags, "tags (.jsonl)")
+    options.add_model(tags)
+
+
 # ---- answers from memory ----
 
 
-def known_by_heart(records: Records, dataset: Dataset, tries: int) -> list[str]:
-    """The samples with a correct answer among `tries` answers, by CiteME's matcher.
+def _filter_known(args: Namespace) -> None:
+    known: dict[str, str] = {}
+    for path in args.runs:
+        header, records, dataset = options.read_run(args, path)
+        if header.agent.commands != "none":
+            raise HoldfastError(
+                f"{path} is not a run from memory. Make one with `holdfast cite run --commands none "
+                "--repeats 5`."
+            )
+        for sample in _answered_from_memory(records, dataset, header.repeats):
+            known.setdefault(sample, header.agent.model_or_name)
+    remaining = [sample for sample in dataset.samples if sample.id not in known]
+    write_samples(args.out, remaining)
+    for name in sorted(known):
+        say(f"excluded {name}: answered from memory by {known[name]}")
+    asked = len(dataset.samples)
+    print(f"{len(remaining)} of {asked} samples remain, {len(known)} excluded; wrote {args.out}")
+    print("CiteME excluded 124 of 254 (section 2), by five tries of GPT-4o.")
+
+
+def _answered_from_memory(records: Records, dataset: Dataset, tries: int) -> list[str]:
+    """The samples that have a correct answer among `tries`, by CiteME's matcher.
 
     Raises:
         HoldfastError: if a sample has fewer answers, none of them correct.
@@ -49,17 +109,35 @@ def known_by_heart(records: Records, dataset: Dataset, tries: int) -> list[str]:
 
 # ---- people ----
 
-ANSWERS = ("sample", "annotator", "title", "seconds")
+_ANSWERS = ("sample", "annotator", "title", "seconds")
 
 
-def answers(path: Path, dataset: Dataset) -> list[dict[str, str]]:
+def _import_people(args: Namespace) -> None:
+    dataset = options.read_dataset(args)
+    rows = _answers(args.answers, dataset)
+    records = _as_records(rows)
+    agent = {"name": "people", "annotators": len({row["annotator"] for row in rows})}
+    repeats = max(record.repeat for record in records) + 1
+    options.write_run(args.out, settings_of(dataset, agent, repeats=repeats), records)
+    print(f"{len(rows)} answers of {agent['annotators']} people; wrote {args.out}")
+    figures = _agreement(rows, dataset.samples)
+    if figures["pairs"]:
+        print(f"pairs of answers to a sample: {figures['pairs']}")
+        print(f"  the same title      {figures['same_title']}   (CiteME 71 %)")
+        print(f"  both right or wrong {figures['same_verdict']}")
+        print(f"  at least one right  {figures['at_least_one_right']}   (CiteME 93 %)")
+    print(f"CiteME: {HUMAN_PERCENT} % right, 38.2 s on average, at most two minutes.")
+    print(f"Next: holdfast cite score {args.out}")
+
+
+def _answers(path: Path, dataset: Dataset) -> list[dict[str, str]]:
     """The rows of a CSV with `sample`, `annotator`, `title` ("" for none) and `seconds`.
 
     Raises:
         HoldfastError: if it is not such a file, or a row has an unknown sample, is repeated, or has no
             valid time.
     """
-    rows = read_table(path, ANSWERS, "answers")
+    rows = read_table(path, _ANSWERS, "answers")
     known, seen = {s.id for s in dataset.samples}, set()
     for number, row in enumerate(rows, start=2):
         name, annotator = key = row["sample"], row["annotator"]
@@ -76,20 +154,26 @@ def answers(path: Path, dataset: Dataset) -> list[dict[str, str]]:
     return rows
 
 
-def as_records(rows: Iterable[dict[str, str]]) -> list[Record]:
+def _as_records(rows: Iterable[dict[str, str]]) -> list[Record]:
     """Each answer as a record; the repeats of a sample are its annotators, in order."""
     repeats: Counter[str] = Counter()
     records = []
     for row in rows:
         name, title = row["sample"], row["title"].strip()
-        values = {"detail": f"by {row['annotator']}", "seconds": float(row["seconds"])}
-        action = [Action(kind="action", step=1, action="guess")] if title else []
-        records.append(Record.guessed(name, title, repeat=repeats[name], events=action, **values))
+        record = Record.guessed(
+            name,
+            title,
+            repeat=repeats[name],
+            detail=f"by {row['annotator']}",
+            seconds=float(row["seconds"]),
+            events=[Action(kind="action", step=1, action="guess")] if title else [],
+        )
+        records.append(record)
         repeats[name] += 1
     return records
 
 
-def agreement(rows: Sequence[dict[str, str]], samples: Iterable[Sample]) -> dict[str, Any]:
+def _agreement(rows: Sequence[dict[str, str]], samples: Iterable[Sample]) -> dict[str, Any]:
     """Rates over all pairs of answers to a sample: same title, same verdict, at least one correct."""
     pairs = same = verdict = either = 0
     for sample in samples:
@@ -110,19 +194,30 @@ def agreement(rows: Sequence[dict[str, str]], samples: Iterable[Sample]) -> dict
 
 # ---- ambiguous excerpts ----
 
-TARGETS = ("TARGETCIT", MARKER)
+_TARGETS = ("TARGETCIT", MARKER)
 # Another citation: a masked one, a LaTeX command, numbers in brackets, a name and a year. The paper prints
 # no regular expression; this one is Holdfast's.
-NO_NAME = r"(?!(?:In|Since|By|From|Until|Before|After|During)\b)"
-AUTHOR = NO_NAME + r"[A-Z][^\s\d,;()\[\]]+"
-NAME = rf"{AUTHOR}(?:\s+(?:et\s+al\.?|(?:and|&)\s+{AUTHOR}))?"
-NUMBERS = r"\[\d+(?:\s*[,–-]\s*\d+)*\]"
-OTHER = rf"(?:OTHERCIT|\\cite[a-z]*\*?\{{[^}}]*\}}|{NUMBERS}|{NAME},?\s+\(?(?:19|20)\d\d[a-z]?)"
+_NO_NAME = r"(?!(?:In|Since|By|From|Until|Before|After|During)\b)"
+_AUTHOR = _NO_NAME + r"[A-Z][^\s\d,;()\[\]]+"
+_NAME = rf"{_AUTHOR}(?:\s+(?:et\s+al\.?|(?:and|&)\s+{_AUTHOR}))?"
+_NUMBERS = r"\[\d+(?:\s*[,–-]\s*\d+)*\]"
+_OTHER = rf"(?:OTHERCIT|\\cite[a-z]*\*?\{{[^}}]*\}}|{_NUMBERS}|{_NAME},?\s+\(?(?:19|20)\d\d[a-z]?)"
 # Text allowed between citations of one group, including the letter of a year ("TARGETCIT a").
-LINK = r"(?:\s+[a-z]\b(?!\s+\w))?[\s,;&(\[\])]*(?:\band\b)?[\s,;&(\[]*"
-BEFORE = re.compile(OTHER + r"[\s,;&)\]]*(?:\band\b)?[\s,;&(\[]*$")
-AFTER = re.compile(LINK + OTHER)
-KEYS = re.compile(r"\\cite[a-z]*\*?(?:\[[^\]]*\])*\{([^}]*)$")
+_LINK = r"(?:\s+[a-z]\b(?!\s+\w))?[\s,;&(\[\])]*(?:\band\b)?[\s,;&(\[]*"
+_BEFORE = re.compile(_OTHER + r"[\s,;&)\]]*(?:\band\b)?[\s,;&(\[]*$")
+_AFTER = re.compile(_LINK + _OTHER)
+_KEYS = re.compile(r"\\cite[a-z]*\*?(?:\[[^\]]*\])*\{([^}]*)$")
+
+
+def _count_ambiguous(args: Namespace) -> None:
+    for path in args.files:
+        excerpts = [row["excerpt"] for row in read_table(path, ["excerpt"], "excerpts")]
+        verdicts = [is_ambiguous(text) for text in excerpts]
+        unmarked = verdicts.count(None)
+        rate = proportion(verdicts.count(True), len(excerpts) - unmarked)
+        say(f"{path.name}: {rate}; {unmarked} without a mark of the target excluded")
+    printed = ", ".join(f"{name} {percent} %" for name, percent in AMBIGUOUS_PERCENT.items())
+    print(f"CiteME, table 6 (its regular expression is not published): {printed}.")
 
 
 def is_ambiguous(excerpt: str) -> bool | None:
@@ -132,19 +227,19 @@ def is_ambiguous(excerpt: str) -> bool | None:
     `(Lee 1998; TARGETCIT)` or `TARGETCIT OTHERCIT`, so the share of such excerpts is a lower bound. None
     if the excerpt does not mark its target.
     """
-    marks = [mark for mark in TARGETS if mark in excerpt]
+    marks = [mark for mark in _TARGETS if mark in excerpt]
     if not marks:
         return None
     before, _, after = excerpt.partition(marks[0])
-    if keys := KEYS.search(before):  # within the braces of a LaTeX command
+    if keys := _KEYS.search(before):  # within the braces of a LaTeX command
         return "," in keys[1] or "," in after.partition("}")[0]
-    if BEFORE.search(before) or AFTER.match(after):
+    if _BEFORE.search(before) or _AFTER.match(after):
         return True
-    group = bracketed(before, after)
-    return bool(re.search(OTHER, group)) or bool(re.search(r"(?:^|,)\s*\d+\s*(?:,|$)", group))
+    group = _bracketed(before, after)
+    return bool(re.search(_OTHER, group)) or bool(re.search(r"(?:^|,)\s*\d+\s*(?:,|$)", group))
 
 
-def bracketed(before: str, after: str) -> str:
+def _bracketed(before: str, after: str) -> str:
     """The rest of the bracket around the target; "" if it is not in brackets."""
     opened = max(before.rfind("("), before.rfind("["))
     if opened < 0 or re.search(r"[)\]]", before[opened:]):
@@ -158,14 +253,28 @@ def bracketed(before: str, after: str) -> str:
 # ---- topics ----
 
 # Holdfast's prompt; the paper does not print its own.
-ASK = (
+_ASK = (
     "Name three general topics that describe the paper with the title below, from the broadest to the "
     "narrowest, separated by commas, and nothing else.\n\n"
 )
-TOO_BROAD = ("machine learning", "deep learning", "deep networks", "artificial intelligence")
+_TOO_BROAD = ("machine learning", "deep learning", "deep networks", "artificial intelligence")
 
 
-def tags_of(title: str, lm: "dspy.LM") -> list[str]:
+def _tag(args: Namespace) -> None:
+    titles = list(dict.fromkeys(sample.titles[0] for sample in options.read_dataset(args).samples))
+    # Replies are cached beside the file, so that an interrupted command continues where it stopped.
+    args.cache = args.cache or args.out.with_suffix(".cache")
+    lm = options.open_model(args)
+    tags = {title: _tags_of(title, lm) for title in titles}
+    with new_file(args.out) as partial:
+        lines = (json.dumps({"title": t, "tags": tags[t]}, ensure_ascii=False) for t in titles)
+        partial.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    print(f"{len(titles)} papers; wrote {args.out}")
+    for tag, count in _most_frequent(tags.values()):
+        say(f"{count:4d}  {tag}")
+
+
+def _tags_of(title: str, lm: "dspy.LM") -> list[str]:
     """At most three tags of a paper, fewer if the model's reply has fewer.
 
     Raises:
@@ -174,7 +283,7 @@ def tags_of(title: str, lm: "dspy.LM") -> list[str]:
     from dspy.utils.exceptions import LMError
 
     try:
-        reply = lm(ASK + title)[0]
+        reply = lm(_ASK + title)[0]
     except LMError as error:
         raise HoldfastError(
             f"No tags for {title!r} ({error}). Fix the cause and rerun the same command to continue."
@@ -184,10 +293,10 @@ def tags_of(title: str, lm: "dspy.LM") -> list[str]:
     return [tag for tag in tags if tag][:3]
 
 
-def most_frequent(tags: Iterable[list[str]], n: int = 10) -> list[tuple[str, int]]:
-    """The `n` most frequent tags with their number of papers, without those in `TOO_BROAD`."""
-    papers = [{tag.lower(): tag for tag in reversed(several)} for several in tags]
-    counts = Counter(key for paper in papers for key in paper if key not in TOO_BROAD)
+def _most_frequent(tags: Iterable[list[str]], n: int = 10) -> list[tuple[str, int]]:
+    """The `n` most frequent tags with their number of papers, without those in `_TOO_BROAD`."""
+    papers = [{tag.lower(): tag for tag in reversed(of_paper)} for of_paper in tags]
+    counts = Counter(key for paper in papers for key in paper if key not in _TOO_BROAD)
     names = {key: tag for paper in reversed(papers) for key, tag in paper.items()}
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return [(names[key], count) for key, count in ordered[:n]]

@@ -16,14 +16,13 @@ from ..files import reason, whole_file, written
 MARKER = "[CITATION]"
 TITLE_SEPARATOR = "[TITLE_SEPARATOR]"
 ASSETS = Path(__file__).parent / "assets"
-MINI_CITE = ASSETS / "mini-cite.csv"
+_MINI_CITE = ASSETS / "mini-cite.csv"
 MINI_CITE_CORPUS = ASSETS / "mini-cite-corpus.jsonl"
 SPLITS = ("all", "train", "test")
-COLUMNS = (
-    *("id", "excerpt", "target_paper_title", "target_paper_url"),
-    *("source_paper_title", "source_paper_url", "year", "split"),
-)
-PUBLISHED_ROWS, PUBLISHED_TEST_ROWS = 130, 119  # CiteME paper, section 2; n of its tables 4 and 5
+_TARGET = ("target_paper_title", "target_paper_url")
+_SOURCE = ("source_paper_title", "source_paper_url")
+COLUMNS = ("id", "excerpt", *_TARGET, *_SOURCE, "year", "split")
+_PUBLISHED_ROWS, PUBLISHED_TEST_ROWS = 130, 119  # CiteME paper, section 2; n of its tables 4 and 5
 
 
 @dataclass(frozen=True)
@@ -68,10 +67,10 @@ class Dataset:
 
     def describe(self) -> str:
         """One line: name, n, split, accepted titles, years, hash."""
-        several = sum(len(s.titles) > 1 for s in self.samples)
+        with_titles = sum(len(s.titles) > 1 for s in self.samples)
         undated = sum(s.date is None for s in self.samples)
         facts = [f"{self.name}: n = {len(self.samples)}", f"split = {self.split}"]
-        facts += [f"{several} with several accepted titles"] if several else []
+        facts += [f"{with_titles} with several accepted titles"] if with_titles else []
         facts += [f"{undated} without a year (no date cap)"] if undated else []
         return ", ".join([*facts, f"sha256 {self.sha256[:12]}"])
 
@@ -85,13 +84,13 @@ def load(path: str | Path) -> Dataset:
         HoldfastError: if the file cannot be read, or has malformed rows, which the message lists by number
             (the header is row 1).
     """
-    path = MINI_CITE if str(path) == "mini-cite" else Path(path)
+    path = _MINI_CITE if str(path) == "mini-cite" else Path(path)
     samples: dict[str, Sample] = {}
     problems = []
     rows = read_table(path, COLUMNS, "CiteME's data")
     for number, row in enumerate(rows, start=2):
         try:
-            sample = sample_of(row)
+            sample = _sample_of(row)
             if sample.id in samples:
                 raise ValueError(f"the id {sample.id} is used twice")
             samples[sample.id] = sample
@@ -103,7 +102,7 @@ def load(path: str | Path) -> Dataset:
         )
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     tests = sum(sample.split == "test" for sample in samples.values())
-    is_published = (len(samples), tests) == (PUBLISHED_ROWS, PUBLISHED_TEST_ROWS)
+    is_published = (len(samples), tests) == (_PUBLISHED_ROWS, PUBLISHED_TEST_ROWS)
     return Dataset(path.stem, tuple(samples.values()), "all", digest, is_published)
 
 
@@ -126,7 +125,7 @@ def read_table(path: Path, columns: Sequence[str], what: str) -> list[dict[str, 
     return rows
 
 
-def sample_of(row: dict[str, str]) -> Sample:
+def _sample_of(row: dict[str, str]) -> Sample:
     """The sample of a row; raises `ValueError` if it is malformed."""
     if None in row:
         raise ValueError("it has more fields than the header")
@@ -146,11 +145,11 @@ def sample_of(row: dict[str, str]) -> Sample:
     for problem, is_present in problems.items():
         if is_present:
             raise ValueError(problem)
-    own_date = date[1] if date else None
-    return Sample(name, excerpt, titles, target_url, source, source_url, own_date, split.lower())
+    known_date = date[1] if date else None
+    return Sample(name, excerpt, titles, target_url, source, source_url, known_date, split.lower())
 
 
-def write(path: Path, samples: Iterable[Sample]) -> None:
+def write_samples(path: Path, samples: Iterable[Sample]) -> None:
     """Write samples in CiteME's columns, atomically."""
     with new_file(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file)
@@ -161,8 +160,8 @@ def write(path: Path, samples: Iterable[Sample]) -> None:
 
 
 @contextmanager
-def reading(place: str | Path, what: str, wanted: str) -> Iterator[None]:
-    """Report what fails while `place` is read as `what`; the message says to pass `wanted` instead."""
+def reading(source: str | Path, what: str, wanted: str) -> Iterator[None]:
+    """Report what fails while `source` is read as `what`; the message says to pass `wanted` instead."""
     try:
         yield
     except ValidationError as error:
@@ -172,7 +171,7 @@ def reading(place: str | Path, what: str, wanted: str) -> Iterator[None]:
         why = reason(error)
     else:
         return
-    raise HoldfastError(f"Cannot read {place} as {what} ({why}). Pass {wanted}.")
+    raise HoldfastError(f"Cannot read {source} as {what} ({why}). Pass {wanted}.")
 
 
 @contextmanager

@@ -4,16 +4,18 @@ import contextlib
 import re
 import time
 from collections.abc import Container, Iterator
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
 from typing import Any, Protocol
 
 from .data import Sample
 from .limits import Allowance
-from .records import EVENT, Action, Call, Event, Hit, Selection
+from .records import Action, Call, Event, Hit, Record, Selection, Status
 from .search.provider import Paper, ReadError, Scope, SearchProvider, Section, Sort
 
-RESULTS = 10  # hits per search, CiteME section 3
+RESULTS = 10  # CiteME, section 3
 MAX_ACTIONS = 15  # CiteME, section 3
-READ_BUDGET = 12_000  # characters of a paper shown per read
+READ_CHARS = 12_000
 
 
 class UnknownId(Exception):
@@ -21,11 +23,31 @@ class UnknownId(Exception):
 
 
 class Stop(Exception):
-    """The agent ends the sample without an answer; `status` is one of `records.STATUSES`."""
+    """The agent ends the sample without an answer."""
 
-    def __init__(self, status: str, detail: str) -> None:
+    def __init__(self, status: Status, detail: str) -> None:
         super().__init__(detail)
         self.status = status
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The limits of a sample.
+
+    Args:
+        results: hits per search.
+        max_actions: maximum number of actions.
+        read_chars: characters of a paper shown per read; None for all of it.
+    """
+
+    results: int = RESULTS
+    max_actions: int = MAX_ACTIONS
+    read_chars: int | None = READ_CHARS
+
+    def describe(self) -> dict[str, Any]:
+        """The limits as in the header of a result file."""
+        read_chars = "all" if self.read_chars is None else self.read_chars
+        return asdict(self) | {"read_chars": read_chars}
 
 
 class Episode:
@@ -34,9 +56,7 @@ class Episode:
     Args:
         sample: the excerpt to find a citation for.
         provider: the search provider.
-        results: hits per search.
-        max_actions: maximum number of actions, after which another one raises `Stop`.
-        read_budget: characters of a paper shown per read; None for all of it.
+        budget: the limits of the sample; an action beyond `max_actions` raises `Stop`.
         repeat: number of this answer among those to the sample, from 0.
         allowance: limits of the run's cost.
     """
@@ -45,29 +65,27 @@ class Episode:
         self,
         sample: Sample,
         provider: SearchProvider,
+        budget: Budget = Budget(),
         *,
-        results: int = RESULTS,
-        max_actions: int = MAX_ACTIONS,
-        read_budget: int | None = READ_BUDGET,
         repeat: int = 0,
         allowance: Allowance | None = None,
     ) -> None:
-        self.sample, self.provider = sample, provider
-        self.results, self.max_actions, self.read_budget = results, max_actions, read_budget
+        self.sample, self.provider, self.budget = sample, provider, budget
         self.repeat, self.allowance = repeat, allowance or Allowance()
         self.scope = Scope(sample.source_title, sample.date)
         self.events: list[Event] = []
         self.seen: dict[str, Paper] = {}
         self.steps = 0
         self.selection: Selection | None = None
+        self._started, self._clock = datetime.now(timezone.utc), time.monotonic()
 
     def search(self, query: str, sort: Sort = "relevance") -> list[Paper]:
         """Up to `results` papers, without the source and later papers; raises `ProviderError`."""
         action = "search_relevance" if sort == "relevance" else "search_citation_count"
         scope = {"source": self.scope.source_title, "until": self.scope.until}
         event = self._act(action, query=query, scope=scope)
-        with timed(event):
-            papers = self.provider.search(query, sort, self.scope, self.results)
+        with _timed(event):
+            papers = self.provider.search(query, sort, self.scope, self.budget.results)
         event.hits = [
             Hit(id=p.id, title=p.title, year=p.year, date=p.date, ids=sorted(p.ids)) for p in papers
         ]
@@ -88,8 +106,8 @@ class Episode:
         event = self._act("read", paper=paper_id, part=part, ok=False, chars=0)
         paper = self._known(paper_id, event, among)
         try:
-            with timed(event):
-                text = excerpt(self.provider.read(paper), part, self.read_budget)
+            with _timed(event):
+                text = excerpt(self.provider.read(paper), part, self.budget.read_chars)
         except ReadError as error:
             event.error = str(error)
             return f"This paper cannot be read: {error}"
@@ -107,12 +125,8 @@ class Episode:
         self._act("guess")
         self.selection = Selection(id=None, title=title, ids=[])
 
-    def note(self, kind: str, **values: Any) -> None:
-        """Append an event that is not an action: "lm", "repair" or "seen", as in `records`.
-
-        A call of a language model counts towards the allowance.
-        """
-        event = EVENT.validate_python({"kind": kind, "step": self.steps + 1, **values})
+    def add(self, event: Event) -> None:
+        """Append an event that is not an action; a call of a model counts towards the allowance."""
         self.events.append(event)
         if isinstance(event, Call):
             self.allowance.spend(event)
@@ -123,12 +137,40 @@ class Episode:
             raise Stop("run_limit", f"{why} spent")
 
     @property
+    def turn(self) -> int:
+        """The number of the next action, from 1."""
+        return self.steps + 1
+
+    @property
     def actions_left(self) -> int:
-        return self.max_actions - self.steps
+        return self.budget.max_actions - self.steps
+
+    @property
+    def is_last_turn(self) -> bool:
+        """Whether the next action must be the answer."""
+        return self.actions_left <= 1
+
+    def out_of_actions(self) -> Stop:
+        """The end of a sample whose actions are used up."""
+        return Stop("action_limit", f"no selection within {self.budget.max_actions} actions")
+
+    def record(self, status: Status, detail: str = "") -> Record:
+        """The sample as it ended, for a result file; its duration ends now."""
+        return Record(
+            type="sample",
+            sample=self.sample.id,
+            repeat=self.repeat,
+            status=status,
+            detail=detail,
+            selection=self.selection,
+            started=self._started.isoformat(timespec="milliseconds"),
+            seconds=round(time.monotonic() - self._clock, 4),
+            events=self.events,
+        )
 
     def _act(self, action: str, **values: Any) -> Action:
         if self.actions_left <= 0:
-            raise Stop("action_limit", f"no answer within {self.max_actions} actions")
+            raise self.out_of_actions()
         self.check_allowance()
         self.steps += 1
         event = Action(kind="action", step=self.steps, action=action, **values)
@@ -144,7 +186,7 @@ class Episode:
 
 
 @contextlib.contextmanager
-def timed(event: Action) -> Iterator[None]:
+def _timed(event: Action) -> Iterator[None]:
     """Record the duration and any error in the event."""
     start = time.monotonic()
     try:
@@ -158,7 +200,7 @@ def timed(event: Action) -> Iterator[None]:
 
 def excerpt(sections: list[Section], part: str, budget: int | None) -> str:
     """The chosen sections with at most `budget` characters (None: all), and a list of omitted ones."""
-    first, chosen = choose(sections, part)
+    first, chosen = _choose(sections, part)
     shown: list[str] = []
     left = float("inf") if budget is None else budget
     for number, section in enumerate(chosen, start=first):
@@ -177,12 +219,12 @@ def excerpt(sections: list[Section], part: str, budget: int | None) -> str:
     return "\n".join(shown)
 
 
-def choose(sections: list[Section], part: str) -> tuple[int, list[Section]]:
+def _choose(sections: list[Section], part: str) -> tuple[int, list[Section]]:
     """The number of the first section, from 1, and the sections that `part` selects (default: all)."""
     part = part.strip()
-    if found := re.fullmatch(r"\D*(\d+)(?:\s*(?:-|–|to)\s*(\d+))?", part):
-        low = int(found[1])
-        if low and (chosen := sections[low - 1 : int(found[2] or low)]):
+    if numbers := re.fullmatch(r"\D*(\d+)(?:\s*(?:-|–|to)\s*(\d+))?", part):
+        low = int(numbers[1])
+        if low and (chosen := sections[low - 1 : int(numbers[2] or low)]):
             return low, chosen
     elif part:
         for number, section in enumerate(sections, start=1):

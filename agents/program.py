@@ -3,25 +3,24 @@
 Press et al., "CiteME", arXiv:2407.12861, section 3; prompts and demonstrations are Holdfast's.
 """
 
-import contextlib
 import json
 from typing import Any, Literal
 
 import dspy
+from dspy.utils.exceptions import AdapterParseError
 
 from .actions import ACTIONS, Commands, act, bare, countdown, demonstrations, quote, trajectory
 from .episode import Episode, Stop
-from .lm import REPLY_CHARS, asking, describe, explained, in_episode
-from .records import clean, fingerprint
+from .lm import REPLY_CHARS, Conversation, describe
+from .records import Repair, clean, fingerprint
 
 Form = Literal["dspy", "json"]
-ADAPTERS: dict[Form, dspy.Adapter] = {
+_ADAPTERS: dict[Form, dspy.Adapter] = {
     # DSPy's fallback would send a second request that is not a repair.
     "dspy": dspy.ChatAdapter(use_json_adapter_fallback=False),
     "json": dspy.JSONAdapter(use_native_function_calling=False),
 }
-ParseError: type[Exception] = dspy.utils.exceptions.AdapterParseError
-ARGUMENTS = {
+_ARGUMENTS = {
     "search_relevance": "a query, for the best matching papers",
     "search_citation_count": "a query, for matching papers with the most cited ones first",
     "read": "the id of a paper in a search result, for its text; part of it with a range of pages "
@@ -59,9 +58,9 @@ class Step(dspy.Signature):  # type: ignore[misc]
     argument: str = dspy.OutputField()
 
 
-def step_signature(actions: tuple[str, ...]) -> Any:
+def _step_signature(actions: tuple[str, ...]) -> Any:
     """The signature of a step that allows only `actions`."""
-    described = "; ".join(f"{a}: {ARGUMENTS[a]}" for a in actions)
+    described = "; ".join(f"{a}: {_ARGUMENTS[a]}" for a in actions)
     return Step.with_updated_fields("action", type_=Literal[actions]).with_updated_fields(
         "argument", desc=described
     )
@@ -95,72 +94,76 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
                 pairs = demonstrations()["none"]
                 self.guess.demos = [dspy.Example(**p).with_inputs("excerpt") for p in pairs]
         else:
-            self.step = dspy.Predict(step_signature(ACTIONS[commands]))
-            self.last = dspy.Predict(step_signature(("select",)))
+            self.step = dspy.Predict(_step_signature(ACTIONS[commands]))
+            self.last = dspy.Predict(_step_signature(("select",)))
 
     def forward(self, episode: Episode) -> dspy.Prediction:
         """Run an episode until it has a selection; raises `Stop` if it ends without one."""
-        lm = in_episode(self.lm, episode)
-        with dspy.context(lm=lm, adapter=ADAPTERS[self.form], max_history_size=1):
+        conversation = Conversation(self.lm, episode)
+        with dspy.context(adapter=_ADAPTERS[self.form]):
             if self.commands == "none":
-                reply = self._ask(self.guess, episode, {"excerpt": episode.sample.excerpt})
+                reply = self._ask(self.guess, {"excerpt": episode.sample.excerpt}, conversation)
                 episode.guess(reply["title"])
             else:
-                self._converse(episode)
+                self._search(conversation)
         assert episode.selection is not None
         return dspy.Prediction(title=episode.selection.title)
 
-    def _converse(self, episode: Episode) -> None:
+    def _search(self, conversation: Conversation) -> None:
+        """Take actions until one of them is an answer."""
+        episode = conversation.episode
         turns = list(trajectory(self.commands)) if self.demonstration else []
         observation = "Nothing has been searched yet."
         while episode.selection is None:
-            is_last = episode.actions_left <= 1
-            inputs = {
+            is_last = episode.is_last_turn
+            shown = {
                 "excerpt": episode.sample.excerpt,
                 "observation": f"{observation}\n{countdown(episode.actions_left)}",
             }
-            given = {"history": dspy.History(messages=turns), **inputs}
-            reply = self._ask(self.last if is_last else self.step, episode, given, is_last)
+            inputs = {"history": dspy.History(messages=turns), **shown}
+            reply = self._ask(self.last if is_last else self.step, inputs, conversation)
             observation = act(episode, reply["action"], reply["argument"])
             if is_last and episode.selection is None:
                 raise Stop("unknown_id", observation)
-            turns.append({**inputs, **reply})
+            turns.append({**shown, **reply})
 
     def _ask(
-        self, predict: Any, episode: Episode, inputs: dict[str, Any], is_last: bool = False
+        self, predict: Any, inputs: dict[str, Any], conversation: Conversation
     ) -> dict[str, str]:
         """The parsed reply; an unusable one is sent back once. Raises `Stop` if none can be parsed."""
-        names = predict.signature.output_fields
-        for is_repair in (False, True):
-            try:
-                with asking(episode):
-                    parsed = predict(**inputs)
-            except ParseError as error:
-                if is_repair:
-                    raise self._stop(error, episode, is_last) from None
-                problem = unreadable(error)
-            else:
-                reply = {name: clean(parsed[name], REPLY_CHARS) for name in names}
-                # No action can follow a last reply.
-                if not is_last or is_repair or bare(reply["argument"]) in episode.seen:
-                    return reply
-                problem = f"no search returned a paper with the id {bare(reply['argument'])!r}"
-            episode.note("repair", problem=problem)
-            where = "observation" if "observation" in inputs else "excerpt"
-            again = (
-                f"\n(Your reply to this was not usable: {quote(problem, 400)} "
-                f"Reply again, with the fields {', '.join(names)}, each in the asked form.)"
-            )
-            inputs = {**inputs, where: inputs[where] + again}
-        raise AssertionError("unreachable")
+        episode = conversation.episode
+        must_select = self.commands != "none" and episode.is_last_turn
+        try:
+            reply = _parsed(predict, inputs, conversation)
+        except AdapterParseError as error:
+            problem = _unreadable(error)
+        else:
+            # No action can follow a last reply.
+            if not must_select or bare(reply["argument"]) in episode.seen:
+                return reply
+            problem = f"no search returned a paper with the id {bare(reply['argument'])!r}"
+        episode.add(Repair(kind="repair", step=episode.turn, problem=problem))
+        names = ", ".join(predict.signature.output_fields)
+        field = "observation" if "observation" in inputs else "excerpt"
+        again = (
+            f"{inputs[field]}\n(Your reply to this was not usable: {quote(problem, 400)} "
+            f"Reply again, with the fields {names}, each in the asked form.)"
+        )
+        try:
+            return _parsed(predict, {**inputs, field: again}, conversation)
+        except AdapterParseError as error:
+            if must_select and self._is_step(error.lm_response):
+                raise episode.out_of_actions() from None
+            raise Stop("bad_format", conversation.explained(_unreadable(error))) from None
 
-    def _stop(self, error: Any, episode: Episode, is_last: bool) -> Stop:
-        """The end of a sample whose reply cannot be parsed, or has another last action than select."""
-        if is_last:
-            with contextlib.suppress(ParseError):
-                dspy.settings.adapter.parse(self.step.signature, error.lm_response)
-                return Stop("action_limit", f"no selection within {episode.max_actions} actions")
-        return Stop("bad_format", explained(unreadable(error), episode))
+    def _is_step(self, reply: str) -> bool:
+        """Whether a reply has the fields of a turn that is not the last."""
+        # DSPy's error does not say whether the action is missing or is not `select`.
+        try:
+            dspy.settings.adapter.parse(self.step.signature, reply)
+        except AdapterParseError:
+            return False
+        return True
 
     def describe(self) -> dict[str, Any]:
         """The model, its settings, and the hash of the parts of the prompt that samples share."""
@@ -182,7 +185,14 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
         }
 
 
-def unreadable(error: Any) -> str:
-    """The note for a model whose reply could not be parsed."""
+def _parsed(predict: Any, inputs: dict[str, Any], conversation: Conversation) -> dict[str, str]:
+    """The fields of the model's reply; raises `AdapterParseError` if it lacks one."""
+    with conversation.asking():
+        reply = predict(**inputs)
+    return {name: clean(reply[name], REPLY_CHARS) for name in predict.signature.output_fields}
+
+
+def _unreadable(error: Any) -> str:
+    """The problem that a model is shown whose reply could not be parsed."""
     reply = clean(str(error.lm_response or "").strip(), 300)
     return f"its fields could not be read from: {reply or '(an empty reply)'}"

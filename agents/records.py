@@ -9,9 +9,9 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     BaseModel,
@@ -27,14 +27,15 @@ from .. import HoldfastError
 from ..files import jsonable, locked, written
 from .data import Dataset, reading
 
-# The status of a finished sample. The last three are independent of the agent and are rerun on resume.
-RETRIED = ("run_limit", "provider_error", "crash")
-STATUSES = (
-    *("selected", "guessed", "no_selection", "bad_format", "unknown_id", "action_limit"),
-    *("context", "policy", "sample_limit", *RETRIED),
-)
-WANTED = "a result file of this version of `holdfast cite run`"
-OTHERWISE = "and rerun the same command to continue; finished samples are not repeated."
+_Answered = Literal["selected", "guessed"]
+_Unanswered = Literal[
+    "no_selection", "bad_format", "unknown_id", "action_limit", "context", "policy", "sample_limit"
+]
+_Retried = Literal["run_limit", "provider_error", "crash"]
+Status = Literal[_Answered, _Unanswered, _Retried]  # how a sample ended
+RETRIED = get_args(_Retried)  # independent of the agent: such samples are rerun on resume
+_WANTED = "a result file of this version of `holdfast cite run`"
+_OTHERWISE = "and rerun the same command to continue; finished samples are not repeated."
 
 Key = tuple[str, int]  # sample id, repeat
 
@@ -61,6 +62,8 @@ class Message(Shape):
 
 class Call(Shape):
     """A request to a language model: `reply` if it was answered, otherwise `error`."""
+
+    model_config = ConfigDict(validate_assignment=True)
 
     kind: Literal["lm"]
     step: NonNegativeInt
@@ -106,6 +109,7 @@ class Repair(Shape):
 
     kind: Literal["repair"]
     step: NonNegativeInt
+    problem: str = ""
 
 
 class Seen(Shape):
@@ -117,7 +121,6 @@ class Seen(Shape):
 
 
 Event = Annotated[Call | Action | Repair | Seen, Field(discriminator="kind")]
-EVENT: TypeAdapter[Event] = TypeAdapter(Event)
 
 
 class Selection(Shape):
@@ -134,7 +137,7 @@ class Record(Shape):
     type: Literal["sample"]
     sample: str
     repeat: NonNegativeInt
-    status: Literal[STATUSES]  # type: ignore[valid-type]
+    status: Status
     detail: str
     selection: Selection | None
     started: str | None = None  # ISO 8601
@@ -142,17 +145,27 @@ class Record(Shape):
     events: list[Event]
 
     @classmethod
-    def guessed(cls, sample: str, title: str, **values: Any) -> "Record":
+    def guessed(
+        cls,
+        sample: str,
+        title: str,
+        *,
+        repeat: int = 0,
+        detail: str = "",
+        seconds: float = 0.0,
+        events: Sequence[Event] = (),
+    ) -> "Record":
         """Create a record from the title of an answer alone ("" for no answer)."""
-        known: dict[str, Any] = {
-            "repeat": 0,
-            "status": "guessed" if title else "no_selection",
-            "detail": "",
-            "selection": Selection(id=None, title=title, ids=[]) if title else None,
-            "seconds": 0.0,
-            "events": [],
-        }
-        return cls(type="sample", sample=sample, **known | values)
+        return cls(
+            type="sample",
+            sample=sample,
+            repeat=repeat,
+            status="guessed" if title else "no_selection",
+            detail=detail,
+            selection=Selection(id=None, title=title, ids=[]) if title else None,
+            seconds=seconds,
+            events=list(events),
+        )
 
     @property
     def calls(self) -> list[Call]:
@@ -167,7 +180,7 @@ class Record(Shape):
     @property
     def answered(self) -> bool:
         """Whether the sample ended with an answer, right or wrong."""
-        return self.selection is not None and self.status in ("selected", "guessed")
+        return self.selection is not None and self.status in get_args(_Answered)
 
 
 class DataName(Shape):
@@ -210,7 +223,7 @@ class Header(Shape):
     repeats: PositiveInt
 
 
-LINE: TypeAdapter[Header | Record] = TypeAdapter(
+_LINE: TypeAdapter[Header | Record] = TypeAdapter(
     Annotated[Header | Record, Field(discriminator="type")]
 )
 
@@ -253,9 +266,9 @@ class ResultFile:
         os.truncate(self.path, whole)
         if not whole:
             self._append(self.header)
-        found, self.records = read(self.path)
-        theirs = found.plain()
-        changed = {key for key, value in self.header.items() if theirs.get(key) != value}
+        header, self.records = read(self.path)
+        in_file = header.plain()
+        changed = {key for key, value in self.header.items() if in_file.get(key) != value}
         if different := sorted(changed - {"n", "repeats"}):
             raise HoldfastError(
                 f"{self.path} contains a run with a different {', '.join(different)}. Pass --out another "
@@ -276,7 +289,7 @@ class ResultFile:
 
     def _append(self, content: dict[str, Any]) -> None:
         line = json.dumps(content, ensure_ascii=False, separators=(",", ":")) + "\n"
-        with written(self.path, OTHERWISE), self.path.open("ab") as file:
+        with written(self.path, _OTHERWISE), self.path.open("ab") as file:
             file.write(line.encode("utf-8", "replace"))
             file.flush()
             os.fsync(file.fileno())
@@ -306,11 +319,11 @@ def lines(path: Path) -> Iterator[Header | Record]:
     Raises:
         HoldfastError: if the file cannot be read, or a line is no header or record.
     """
-    with reading(path, "a result file", WANTED):
+    with reading(path, "a result file", _WANTED):
         raw = path.read_bytes()
     for number, line in enumerate(raw[: raw.rfind(b"\n") + 1].splitlines(), start=1):
-        with reading(f"{path}, line {number},", "part of a result file", WANTED):
-            parsed = LINE.validate_json(line)
+        with reading(f"{path}, line {number},", "part of a result file", _WANTED):
+            parsed = _LINE.validate_json(line)
         yield parsed
 
 
@@ -327,7 +340,7 @@ def read(path: str | Path) -> tuple[Header, dict[Key, Record]]:
         else:
             records[line.sample, line.repeat] = line
     if header is None:
-        raise HoldfastError(f"{path} has no header. Pass {WANTED}.")
+        raise HoldfastError(f"{path} has no header. Pass {_WANTED}.")
     return header, records
 
 

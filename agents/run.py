@@ -1,27 +1,24 @@
-"""Run an agent over a dataset in parallel; a stopped run can be resumed."""
+"""Run an agent over a dataset, several samples at a time; a stopped run can be resumed."""
 
 import contextlib
 import multiprocessing
 import threading
-import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Generator
-from datetime import datetime, timezone
 from importlib.metadata import version
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
-from typing import Any
 
 from .. import HoldfastError
 from .data import Dataset, Sample
-from .episode import MAX_ACTIONS, READ_BUDGET, RESULTS, Agent, Episode, Stop
+from .episode import Agent, Budget, Episode, Stop
 from .limits import Allowance
 from .records import Record, ResultFile, lines, settings_of
 from .search.provider import ProviderError, SearchProvider
 
-GIVE_UP_AFTER = 10  # successive provider errors that indicate an outage
-Task = tuple[Sample, int]  # a sample and the number of its repeat
+_GIVE_UP_AFTER = 10  # successive provider errors that indicate an outage
+_Task = tuple[Sample, int]  # a sample and the number of its repeat
 
 
 def run(
@@ -30,11 +27,9 @@ def run(
     provider: SearchProvider,
     out: str | Path,
     *,
+    budget: Budget | None = None,
     workers: int = 1,
     repeats: int = 1,
-    results: int = RESULTS,
-    max_actions: int = MAX_ACTIONS,
-    read_budget: int | None = READ_BUDGET,
     run_limit: Allowance | None = None,
     progress: Callable[[int, int, Record], None] | None = None,
 ) -> dict[str, int]:
@@ -48,11 +43,9 @@ def run(
         agent: the agent that answers them.
         provider: the search provider.
         out: the result file; created, or resumed.
+        budget: the limits of a sample (default: CiteME's, and 12,000 characters per read).
         workers: number of parallel samples.
         repeats: answers per sample.
-        results: hits per search.
-        max_actions: maximum actions per sample.
-        read_budget: characters of a paper shown per read; None: all.
         run_limit: limits of the run, including the costs already in `out`.
         progress: called with (number, total, record) after every sample.
 
@@ -60,40 +53,40 @@ def run(
         HoldfastError: if `out` has other settings, `max(10, 2 * workers)` samples in a row end with
             provider errors, or a limit of the run is reached. Completed samples are kept.
     """
-    rules: dict[str, Any] = {"results": results, "max_actions": max_actions}
-    budget = {**rules, "read_chars": "all" if read_budget is None else read_budget}
-    settings = settings_of(dataset, agent.describe(), provider.describe(), budget, repeats)
+    budget, allowance = budget or Budget(), run_limit or Allowance()
+    settings = settings_of(
+        dataset, agent.describe(), provider.describe(), budget.describe(), repeats
+    )
     settings["version"] = version("holdfast")
-    run_limit = run_limit or Allowance()
 
-    def work(task: Task) -> Record | None:
-        if run_limit.used_up():
+    def work(task: _Task) -> Record | None:
+        if allowance.used_up():
             return None
         sample, repeat = task
-        given = {**rules, "read_budget": read_budget, "repeat": repeat, "allowance": run_limit}
-        return attempt(agent, Episode(sample, provider, **given))
+        episode = Episode(sample, provider, budget, repeat=repeat, allowance=allowance)
+        return attempt(agent, episode)
 
     with ResultFile(out, settings) as file:
         for line in lines(file.path):
             # Those of samples that were rerun, too.
             for call in line.calls if isinstance(line, Record) else ():
-                run_limit.spend(call)
+                allowance.spend(call)
         tasks = [(s, repeat) for repeat in range(repeats) for s in dataset.samples]
         todo = [(s, repeat) for s, repeat in tasks if (s.id, repeat) not in file.finished]
         unanswered = 0
-        with contextlib.closing(parallel(work, todo, workers)) as stream:
+        with contextlib.closing(_parallel(work, todo, workers)) as stream:
             for done, record in enumerate(filter(None, stream), start=1):
                 file.append(record)
                 if progress:
                     progress(done, len(todo), record)
                 unanswered = unanswered + 1 if record.status == "provider_error" else 0
-                if unanswered >= max(GIVE_UP_AFTER, 2 * workers):
+                if unanswered >= max(_GIVE_UP_AFTER, 2 * workers):
                     raise HoldfastError(
                         f"{unanswered} successive samples had no answer (the last: {record.detail}). Fix "
                         "the cause and rerun the same command to continue."
                     )
         left = sum((s.id, repeat) not in file.finished for s, repeat in todo)
-        if left and (why := run_limit.used_up()):
+        if left and (why := allowance.used_up()):
             raise HoldfastError(
                 f"{why} spent: {len(file.finished)} samples are finished in {out}, {left} remain. Raise "
                 "the limit and rerun the same command to continue."
@@ -107,49 +100,30 @@ def attempt(agent: Agent, episode: Episode) -> Record:
     Raises:
         HoldfastError: for errors that affect all samples, such as a wrong API key.
     """
-    started, clock = datetime.now(timezone.utc), time.monotonic()
-    status, detail = "no_selection", ""
     try:
         agent(episode)
-        if episode.selection:
-            status = "selected" if episode.selection.id else "guessed"
     except Stop as stop:
-        status, detail = stop.status, str(stop)
+        return episode.record(stop.status, str(stop))
     except ProviderError as error:
-        status, detail = "provider_error", str(error)
+        return episode.record("provider_error", str(error))
     except HoldfastError:
         raise
     except Exception:
         # An unexpected error must not end the run; this sample is run again on resume.
-        status, detail = "crash", traceback.format_exc()
-    return record_of(episode, status, detail, started, time.monotonic() - clock)
+        return episode.record("crash", traceback.format_exc())
+    if episode.selection is None:
+        return episode.record("no_selection")
+    return episode.record("selected" if episode.selection.id else "guessed")
 
 
-def record_of(
-    episode: Episode, status: str, detail: str, started: datetime, seconds: float
-) -> Record:
-    """The record of a sample, for a result file."""
-    return Record(
-        type="sample",
-        sample=episode.sample.id,
-        repeat=episode.repeat,
-        status=status,
-        detail=detail,
-        selection=episode.selection,
-        started=started.isoformat(timespec="milliseconds"),
-        seconds=round(seconds, 4),
-        events=episode.events,
-    )
-
-
-def parallel(
-    work: Callable[[Task], Record | None], todo: list[Task], workers: int
+def _parallel(
+    work: Callable[[_Task], Record | None], todo: list[_Task], workers: int
 ) -> Generator[Record | None, None, None]:
     """Yield records as samples finish; the threads are daemons, so an interrupt ends immediately."""
     # A worker waits until its last record is in the file, so a kill loses only samples in progress.
     unwritten = threading.Semaphore(workers)
 
-    def bounded(task: Task) -> Record | None:
+    def bounded(task: _Task) -> Record | None:
         unwritten.acquire()
         return work(task)
 

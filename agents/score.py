@@ -1,13 +1,12 @@
-"""Score a complete or incomplete run, and compare two: accuracy, found targets, outcomes and costs."""
+"""The score of a complete or incomplete run: accuracy, found targets, outcomes and costs."""
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from .. import HoldfastError
@@ -42,7 +41,7 @@ class Rate:
 def proportion(k: int, n: int, independent: int | None = None) -> Rate:
     """`k` of `n` as a rate with Wilson's 95 % interval for `independent` (default n) trials.
 
-    JASA 1927. Unlike scipy's, which is for whole numbers, as repeats of a sample count as one trial.
+    JASA 1927. scipy's takes whole numbers only; here all repeats of a sample count as one trial.
     """
     if not n:
         return Rate(k, n, None, 0.0, 1.0)
@@ -57,11 +56,11 @@ def proportion(k: int, n: int, independent: int | None = None) -> Rate:
 
 
 def judge(record: Record, sample: Sample) -> dict[str, Any]:
-    """What became of a record, with its answer and search hits compared with the sample's titles.
+    """The outcome of a record: its answer and search hits compared with the sample's titles.
 
     `outcome` is "correct", "wrong" or the status of a sample without an answer; `official` and `strict` say
-    whether the answer is correct by CiteME's matcher and by the strict one; `rank`, from 1, is the target's
-    (by CiteME's rule) in the first search that returned it, and None if none did.
+    whether the answer is correct by CiteME's matcher and by the strict one; `found`, whether a search
+    returned the target (by CiteME's rule), and `rank`, from 1, its rank in the first that did.
     `sent_back` counts unusable replies, and `repairs` the turns in which the next reply was usable.
     """
     official = strict = False
@@ -71,14 +70,14 @@ def judge(record: Record, sample: Sample) -> dict[str, Any]:
         strict = strict_match(answer.title, sample.titles, answer.ids, ids)
     actions = record.actions
     searches = [action.hits for action in actions if action.hits is not None]
-    ranks = (
+    ranks = [
         rank
         for hits in searches
         for rank, hit in enumerate(hits, start=1)
         if official_hit(hit.title, sample.titles)
-    )
+    ]
     sent_back = [event.step for event in record.events if isinstance(event, Repair)]
-    usable = {action.step for action in actions if action.error != "unknown id"}
+    done = {action.step for action in actions if action.error != "unknown id"}
     is_wrong = record.answered and not official
     return {
         "sample": record.sample,
@@ -88,12 +87,13 @@ def judge(record: Record, sample: Sample) -> dict[str, Any]:
         "official": official,
         "strict": strict,
         "searched": bool(searches),
-        "rank": next(ranks, None),
+        "found": bool(ranks),
+        "rank": ranks[0] if ranks else None,
         "failure": failure(record, sample) if is_wrong and searches else None,
         "actions": [action.action for action in actions],
         "reads": [action.ok for action in actions if action.action == "read"],
         "sent_back": len(sent_back),
-        "repairs": len(usable & set(sent_back)),
+        "repairs": len(done & set(sent_back)),
         "calls": record.calls,
         "seconds": record.seconds,
     }
@@ -106,9 +106,7 @@ def judged(records: Records, dataset: Dataset) -> pd.DataFrame:
         HoldfastError: if the records contain none of the samples.
     """
     if not records:
-        raise HoldfastError(
-            "The run has no samples yet. Run its command again, which continues it."
-        )
+        raise HoldfastError("The run has no samples yet. Rerun its command to continue it.")
     samples = {s.id: s for s in dataset.samples}
     rows = [judge(r, samples[r.sample]) for r in records.values() if r.sample in samples]
     if not rows:
@@ -139,12 +137,12 @@ def score(
     rows = judged(records, dataset)
     failed_to_run = rows.outcome.isin(RETRIED)
     done = rows[~failed_to_run]
-    right, searched = done[done.official], done[done.searched]
-    is_found = searched["rank"].notna()
-    found = searched[is_found]
+    searched = done[done.searched]
+    with_target = done[done.found]
     calls = done.calls.sum() or []
-    called = done.calls[done.calls.map(bool)]
-    usd = done.calls.map(lambda some: usd_of(some, prices)).dropna()
+    calls_of_samples = done.calls[done.calls.map(bool)]
+    usd = done.calls.map(lambda of_sample: usd_of(of_sample, prices)).dropna()
+    tokens = calls_of_samples.map(lambda of_sample: sum(tokens_of(of_sample).values()))
     means = done.groupby("repeat").official.mean()
     causes = done.failure.value_counts()
     return {
@@ -156,17 +154,17 @@ def score(
         "accuracy": rate(done),
         "strict_accuracy": rate(done, "strict"),
         "per_repeat": {"mean": means.mean(), "sd": means.std()} if len(means) > 1 else None,
-        "found_in_search": rate(searched.assign(found=is_found), "found"),
-        "best_rank_median": distribution(found["rank"])["p50"],
-        "accuracy_given_found": rate(found),
-        "found_not_selected": int((~found.official).sum()),
+        "found_in_search": rate(searched, "found"),
+        "best_rank_median": _spread(with_target["rank"])["p50"],
+        "accuracy_given_found": rate(with_target),
+        "found_not_selected": int((~with_target.official).sum()),
         "outcomes": dict(Counter(done.outcome).most_common()),
         "provider_errors": dict(Counter(rows.outcome[failed_to_run])),
-        "actions_by_step": by_step(done.actions),
-        "actions_by_step_correct": by_step(right.actions),
+        "actions_by_step": _by_step(done.actions),
+        "actions_by_step_correct": _by_step(done.actions[done.official]),
         "actions_mean": {
-            "correct": distribution(right.actions.map(len))["mean"],
-            "wrong": distribution(done.actions[~done.official].map(len))["mean"],
+            "correct": _spread(done.actions[done.official].map(len))["mean"],
+            "wrong": _spread(done.actions[~done.official].map(len))["mean"],
         },
         "reads": proportion(sum(done.reads.map(sum)), sum(done.reads.map(len))),
         "repairs": int(done.repairs.sum()),
@@ -174,14 +172,14 @@ def score(
         "lm_calls": len(calls),
         "tokens": tokens_of(calls),
         "usd": usd_of(calls, prices),
-        "usd_per_sample": distribution(usd),
-        "tokens_per_sample": distribution(called.map(lambda some: sum(tokens_of(some).values()))),
-        "lm_seconds": distribution([call.seconds for call in calls]),
-        "seconds": distribution(done.seconds),
+        "usd_per_sample": _spread(usd),
+        "tokens_per_sample": _spread(tokens),
+        "lm_seconds": _spread([call.seconds for call in calls]),
+        "seconds": _spread(done.seconds),
         "failures": {kind: int(causes.get(kind, 0)) for kind in KINDS},
         "by_year": {
-            str(year) if pd.notna(year) else "unknown": rate(some)
-            for year, some in done.groupby("year", dropna=False)
+            str(year) if pd.notna(year) else "unknown": rate(of_year)
+            for year, of_year in done.groupby("year", dropna=False)
         },
     }
 
@@ -191,92 +189,13 @@ def rate(rows: pd.DataFrame, which: str = "official") -> Rate:
     return proportion(int(rows[which].sum()), len(rows), rows["sample"].nunique())
 
 
-def by_step(actions: Sequence[list[str]]) -> list[dict[str, int]]:
+def _by_step(actions: Iterable[list[str]]) -> list[dict[str, int]]:
     """The number of samples by action, for each step."""
     return [dict(Counter(a for a in step if a)) for step in zip_longest(*actions)]
 
 
-def distribution(values: Sequence[float]) -> Spread:
+def _spread(values: Iterable[float]) -> Spread:
     """Median, 90 % quantile and mean (costs are right-skewed); each is None without values."""
-    if not len(values):
-        return {"p50": None, "p90": None, "mean": None}
-    numbers = np.asarray(values, float)
-    p50, p90 = np.quantile(numbers, [0.5, 0.9])
-    return {"p50": float(p50), "p90": float(p90), "mean": float(numbers.mean())}
-
-
-# ---- two runs ----
-
-
-def compare(a: Records, b: Records, dataset: Dataset) -> dict[str, Any]:
-    """The paired comparison over the samples that both runs finished.
-
-    With one answer per sample in both runs: the exact McNemar test. With repeats: a sign-flip test of
-    the difference of each sample's rates. The mean difference, in [-1, 1], has a 95 % bootstrap interval
-    over samples (percentiles, Efron 1979). `a` and `b` are each run's mean and standard deviation over
-    repeats.
-
-    Raises:
-        HoldfastError: if the runs share no finished sample.
-    """
-    ours, theirs = (verdicts(records, dataset) for records in (a, b))
-    shared = ours.index.intersection(theirs.index).sort_values()
-    if not len(shared):
-        raise HoldfastError("The two runs share no finished sample. Compare runs on the same data.")
-    ours, theirs = (v.loc[shared].dropna(axis=1, how="all") for v in (ours, theirs))
-    rate_a, rate_b = ours.mean(axis=1), theirs.mean(axis=1)
-    differences = (rate_a - rate_b).to_numpy()
-    draws = np.random.default_rng(0).choice(differences, (2_000, len(shared))).mean(1)
-    right_a, right_b = rate_a == 1, rate_b == 1
-    only_a, only_b = int((right_a & ~right_b).sum()), int((right_b & ~right_a).sum())
-    single = list(ours) == list(theirs) == [0]
-    return {
-        "pairs": len(shared),
-        "split": dataset.split,
-        "both": int((right_a & right_b).sum()),
-        "only_a": only_a,
-        "only_b": only_b,
-        "neither": int((~right_a & ~right_b).sum()),
-        "a": over_repeats(ours),
-        "b": over_repeats(theirs),
-        "difference": float(differences.mean()),
-        "interval": np.quantile(draws, [0.025, 0.975]).tolist(),
-        "test": "exact McNemar" if single else "sign flips over samples",
-        "p": mcnemar(only_a, only_b) if single else sign_flip(differences),
-    }
-
-
-def verdicts(records: Records, dataset: Dataset) -> pd.DataFrame:
-    """1 or 0 for each finished sample (row) and repeat (column) that is correct or not."""
-    rows = judged(records, dataset)
-    done = rows[~rows.outcome.isin(RETRIED)].astype({"official": float})
-    return done.pivot(index="sample", columns="repeat", values="official")
-
-
-def over_repeats(verdicts: pd.DataFrame) -> dict[str, Any]:
-    """Mean and standard deviation of the accuracy over repeats."""
-    rates = verdicts.mean()
-    sd = float(rates.std()) if len(rates) > 1 else 0.0
-    return {"mean": float(rates.mean()), "sd": sd, "repeats": len(rates)}
-
-
-def mcnemar(only_a: int, only_b: int) -> float:
-    """The exact two-sided p-value from the counts of pairs correct only in A or B (McNemar, 1947)."""
-    from scipy.stats import binomtest
-
-    return float(binomtest(only_a, only_a + only_b).pvalue) if only_a + only_b else 1.0
-
-
-def sign_flip(differences: Sequence[float]) -> float:
-    """The two-sided p-value of the mean of paired differences, by flipping their signs.
-
-    Fisher, The Design of Experiments, 1935, section 21. Exact for up to 14 non-zero differences,
-    otherwise over 20,000 random flips with a fixed seed.
-    """
-    from scipy.stats import permutation_test
-
-    moved = [d for d in differences if d]
-    if len(moved) < 2:
-        return 1.0
-    flips = {"permutation_type": "samples", "n_resamples": 20_000, "random_state": 0}
-    return float(permutation_test((moved,), np.mean, **flips).pvalue)
+    numbers = pd.Series(list(values), dtype=float)
+    spread = {"p50": numbers.quantile(0.5), "p90": numbers.quantile(0.9), "mean": numbers.mean()}
+    return {name: float(value) if pd.notna(value) else None for name, value in spread.items()}

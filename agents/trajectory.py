@@ -14,8 +14,8 @@ from .data import Sample
 from .matching import normalise, official_hit
 from .records import Action, Call, Hit, Message, Record, Seen
 
-REASON = re.compile(r"\[\[ ## reason ## \]\]\n(.*?)(?:\n\[\[ ##|\Z)", re.DOTALL)
-IN_JSON = re.compile(r'"reason"\s*:\s*"((?:[^"\\]|\\.)*)"')  # also of a reply that was cut off
+_REASON = re.compile(r"\[\[ ## reason ## \]\]\n(.*?)(?:\n\[\[ ##|\Z)", re.DOTALL)
+_IN_JSON = re.compile(r'"reason"\s*:\s*"((?:[^"\\]|\\.)*)"')  # also of a reply that was cut off
 CITING, FOUND = "the citing paper selected", "found, not selected"
 NAMED, NEVER = "named in a text read, not found", "never found"
 KINDS = {
@@ -64,10 +64,10 @@ def turns(record: Record, sample: Sample) -> list[Turn]:
                 turn.error = event.error
             else:
                 turn.replies.append(event.reply)
-                turn.reason = reason_in(event.reply) or turn.reason
+                turn.reason = _reason_in(event.reply) or turn.reason
             if before and not before.seen:
                 prompt = [written[key] for key in event.prompt if key in written]
-                before.seen = observation(prompt, sample)
+                before.seen = _observation(prompt, sample)
         elif isinstance(event, Seen) and before:
             before.seen = event.text
     for turn in by_step.values():
@@ -76,20 +76,20 @@ def turns(record: Record, sample: Sample) -> list[Turn]:
     return [t for _, t in sorted(by_step.items()) if t.action or t.replies or t.error]
 
 
-def observation(prompt: Sequence[Message], sample: Sample) -> str:
+def _observation(prompt: Sequence[Message], sample: Sample) -> str:
     """The result of the last action as shown in the prompt of the next turn, without the excerpt."""
     last = max((k for k, m in enumerate(prompt, start=1) if m.role != "user"), default=0)
     shown = "\n".join(message.content for message in prompt[last:])
     return shown.replace(sample.excerpt, "[the excerpt]").strip()
 
 
-def reason_in(reply: str) -> str:
+def _reason_in(reply: str) -> str:
     """The reason that a reply states, in DSPy's fields or in JSON; "" if it states none."""
-    if found := REASON.search(reply):
-        return found[1].strip()
-    found = IN_JSON.search(reply)
+    if in_fields := _REASON.search(reply):
+        return in_fields[1].strip()
+    in_json = _IN_JSON.search(reply)
     try:
-        return json.loads(f'"{found[1]}"', strict=False).strip() if found else ""
+        return json.loads(f'"{in_json[1]}"', strict=False).strip() if in_json else ""
     except ValueError:
         return ""
 
@@ -97,7 +97,7 @@ def reason_in(reply: str) -> str:
 def failure(record: Record, sample: Sample) -> str:
     """The first of `KINDS` that applies to a wrong answer."""
     taken = turns(record, sample)
-    named = {turn.argument.split(" ")[0] for turn in taken if names_target(turn, sample)}
+    named = {turn.argument.split(" ")[0] for turn in taken if _names_target(turn, sample)}
     if record.selection and record.selection.id in named:
         return CITING
     if any(is_target for turn in taken for _, is_target in turn.hits):
@@ -105,7 +105,7 @@ def failure(record: Record, sample: Sample) -> str:
     return NAMED if named else NEVER
 
 
-def names_target(turn: Turn, sample: Sample) -> bool:
+def _names_target(turn: Turn, sample: Sample) -> bool:
     """Whether a text that was read contains a target's title, ignoring case and punctuation."""
     if turn.action != "read" or turn.error:
         return False

@@ -12,8 +12,8 @@ from urllib3.util import Retry
 from ... import HoldfastError
 from .provider import ProviderError, ReadError
 
-TRANSIENT = (408, 425, 429, 500, 502, 503, 504)
-TIMEOUT = (10.0, 30.0)  # seconds for connecting, and without a byte
+_TRANSIENT = (408, 425, 429, 500, 502, 503, 504)
+_TIMEOUT = (10.0, 30.0)  # seconds for connecting, and without a byte
 MAX_PDF_BYTES = 30_000_000
 
 
@@ -35,7 +35,7 @@ class Client:
         per_second: float | None = None,
         tries: int = 6,
         backoff: float = 2.0,
-        timeout: tuple[float, float] = TIMEOUT,
+        timeout: tuple[float, float] = _TIMEOUT,
     ) -> None:
         self._timeout = timeout
         self._interval = 1 / per_second if per_second else 0.0
@@ -43,7 +43,7 @@ class Client:
         retry = Retry(
             tries - 1,
             redirect=5,
-            status_forcelist=TRANSIENT,
+            status_forcelist=_TRANSIENT,
             backoff_factor=backoff / 2,
             backoff_max=60.0,
             backoff_jitter=backoff / 4,

@@ -1,4 +1,4 @@
-"""Dense retrieval with embeddings, such as SPECTER's: CiteME's baseline, at more ranks.
+"""`holdfast cite dense`: retrieval by embeddings, such as SPECTER's; CiteME's baseline, at more ranks.
 
 CiteME scores only the nearest neighbour (recall@1; 0 % for SPECTER and SPECTER2 over 218 million
 papers). As there, an excerpt is embedded as a title (section 4), for which the encoder was not trained.
@@ -7,7 +7,10 @@ SPECTER: Cohan et al., ACL 2020 (allenai/specter); SPECTER2: Singh et al., "SciR
 (allenai/specter2_base). Both embed title and abstract, joined by [SEP] and cut after 512 tokens, by [CLS].
 """
 
+import json
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -15,16 +18,45 @@ from numpy.typing import NDArray
 
 from ... import HoldfastError
 from ...hub import try_hub
+from .. import cite_options as options
 from ..data import Dataset
 from ..matching import official_match
 from ..score import proportion
+from .local import LocalSearch
 from .provider import Paper
 
-TOKENS = 512
-BATCH = 16  # entries that are embedded at once
+_TOKENS = 512
+_BATCH = 16  # entries that are embedded at once
 RANKS = (1, 5, 10, 50, 100)
 Entry = tuple[str, str]  # title and abstract
 Encoder = Callable[[Sequence[Entry]], NDArray[np.float32]]
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """Add the options of the command, and its action."""
+    parser.set_defaults(action=_evaluate)
+    options.add_data(parser)
+    options.add(
+        parser, "--encoder", "a folder, or a name on Hugging Face", default="allenai/specter"
+    )
+    options.add_corpus(parser)
+    options.add_json(parser)
+
+
+def _evaluate(args: Namespace) -> None:
+    dataset, papers = options.read_dataset(args), list(LocalSearch(args.corpus).papers.values())
+    figures = retrieve(dataset, papers, Specter(args.encoder))
+    if args.json:
+        print(json.dumps(figures, indent=1, default=asdict))
+        return
+    print(dataset.describe())
+    included = f"{figures['targets_among_papers']} of {figures['n']} targets"
+    print(f"{figures['papers']} papers, which include {included}")
+    for k, rate in figures["recall"].items():
+        print(f"recall@{k:<4} {rate}")
+    print(f"MRR         {figures['mrr']:.3f}")
+    if dataset.is_published:
+        print("CiteME's tables 3 to 5: recall@1 of SPECTER and SPECTER2 is 0 % (n = 119).")
 
 
 class Specter:
@@ -58,10 +90,10 @@ class Specter:
         between = self._tokenizer.sep_token
         texts = [f"{title}{between}{abstract}" for title, abstract in entries]
         order = np.argsort([len(text) for text in texts], kind="stable")
-        most = min(TOKENS, getattr(self._model.config, "max_position_embeddings", TOKENS))
-        found: dict[int, NDArray[np.float32]] = {}
-        for start in range(0, len(order), BATCH):
-            chosen = order[start : start + BATCH]
+        most = min(_TOKENS, getattr(self._model.config, "max_position_embeddings", _TOKENS))
+        vectors: dict[int, NDArray[np.float32]] = {}
+        for start in range(0, len(order), _BATCH):
+            chosen = order[start : start + _BATCH]
             inputs = self._tokenizer(
                 [texts[k] for k in chosen],
                 padding=True,
@@ -71,8 +103,8 @@ class Specter:
                 return_token_type_ids=False,
             )
             states = self._model(**inputs).last_hidden_state
-            found.update(zip(chosen, states[:, 0].float().numpy(), strict=True))
-        return np.stack([found[k] for k in range(len(texts))])
+            vectors.update(zip(chosen, states[:, 0].float().numpy(), strict=True))
+        return np.stack([vectors[k] for k in range(len(texts))])
 
 
 def retrieve(dataset: Dataset, papers: Sequence[Paper], encoder: Encoder) -> dict[str, Any]:
@@ -80,20 +112,20 @@ def retrieve(dataset: Dataset, papers: Sequence[Paper], encoder: Encoder) -> dic
 
     A sample whose target is not among the papers counts as not found.
     """
-    index = unit(encoder([(paper.title, paper.abstract or "") for paper in papers]))
-    asked = unit(encoder([(sample.excerpt, "") for sample in dataset.samples]))
-    found = []
+    index = _unit(encoder([(paper.title, paper.abstract or "") for paper in papers]))
+    asked = _unit(encoder([(sample.excerpt, "") for sample in dataset.samples]))
+    ranks = []
     for sample, vector in zip(dataset.samples, asked, strict=True):
         targets = [k for k, p in enumerate(papers) if official_match(p.title, sample.titles)]
         if targets:
             scores = index @ vector
-            found.append(1 + int(np.sum(scores > scores[targets].max())))
+            ranks.append(1 + int(np.sum(scores > scores[targets].max())))
     n = len(dataset.samples)
-    recall = {k: proportion(sum(r <= k for r in found), n) for k in RANKS}
-    size = {"n": n, "papers": len(papers), "targets_among_papers": len(found)}
-    return {**size, "recall": recall, "mrr": sum(1 / r for r in found) / n}
+    recall = {k: proportion(sum(r <= k for r in ranks), n) for k in RANKS}
+    size = {"n": n, "papers": len(papers), "targets_among_papers": len(ranks)}
+    return {**size, "recall": recall, "mrr": sum(1 / r for r in ranks) / n}
 
 
-def unit(vectors: NDArray[Any]) -> NDArray[np.float32]:
+def _unit(vectors: NDArray[Any]) -> NDArray[np.float32]:
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     return (vectors / np.maximum(norms, 1e-12)).astype(np.float32)

@@ -11,7 +11,7 @@ from typing import Any
 from ..data import reading
 from .provider import Paper, ReadError, Scope, Section, Sort
 
-STOPWORDS = frozenset(
+_STOPWORDS = frozenset(
     re.findall(
         r"\w+",
         """a about after all also an and any are as at be been before between both but by can could
@@ -25,8 +25,8 @@ STOPWORDS = frozenset(
 
 def words(text: str) -> list[str]:
     """The distinct lower-case words of `text` without stop words, in order."""
-    found = re.findall(r"[^\W_]+", text.lower())
-    return list(dict.fromkeys(w for w in found if w not in STOPWORDS))
+    all_words = re.findall(r"[^\W_]+", text.lower())
+    return list(dict.fromkeys(word for word in all_words if word not in _STOPWORDS))
 
 
 class CorpusPaper(Paper):
@@ -55,7 +55,7 @@ class LocalSearch:
     ) -> None:
         self.path = Path(corpus)
         self.weights = (title_weight, abstract_weight)
-        self.papers, self.sha256 = read_corpus(self.path)
+        self.papers, self.sha256 = _read_corpus(self.path)
         self._lock = threading.Lock()
         self._index = sqlite3.connect(":memory:", check_same_thread=False)
         self._index.execute(
@@ -114,7 +114,7 @@ class LocalSearch:
         }
 
 
-def read_corpus(path: Path) -> tuple[dict[str, CorpusPaper], str]:
+def _read_corpus(path: Path) -> tuple[dict[str, CorpusPaper], str]:
     """The lines of a corpus by id, and the file's sha256; raises `HoldfastError` if it is none."""
     papers: dict[str, CorpusPaper] = {}
     with reading(path, "a corpus", "a JSON Lines file with --corpus"):

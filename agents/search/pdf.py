@@ -11,12 +11,12 @@ import sys
 
 from .provider import ReadError, Section
 
-SECONDS = 30.0
-MAX_PAGES = 120
-MAX_CHARS = 2_000_000
+_SECONDS = 30.0
+_MAX_PAGES = 120
+_MAX_CHARS = 2_000_000
 
 
-def extract(data: bytes, *, seconds: float = SECONDS) -> list[Section]:
+def extract(data: bytes, *, seconds: float = _SECONDS) -> list[Section]:
     """One section per page; raises `ReadError` if the PDF is damaged, empty, or takes too long."""
     command = [sys.executable, "-m", "holdfast.agents.search.pdf"]
     try:
@@ -35,8 +35,8 @@ def extract(data: bytes, *, seconds: float = SECONDS) -> list[Section]:
 def main() -> None:
     import pypdf
 
-    pages, left = [], MAX_CHARS
-    for page in pypdf.PdfReader(io.BytesIO(sys.stdin.buffer.read())).pages[:MAX_PAGES]:
+    pages, left = [], _MAX_CHARS
+    for page in pypdf.PdfReader(io.BytesIO(sys.stdin.buffer.read())).pages[:_MAX_PAGES]:
         text = page.extract_text()[:left]
         pages.append(text.encode("utf-8", "replace").decode())
         left -= len(text)

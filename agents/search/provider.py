@@ -1,4 +1,4 @@
-"""What a search gives: papers, their texts, and the protocol of search providers."""
+"""Papers, their texts, and the protocol of search providers."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol

@@ -19,11 +19,11 @@ from .provider import Paper, ProviderError, ReadError, Scope, Section, Sort
 
 API = "https://api.semanticscholar.org/graph/v1"
 KEY = "S2_API_KEY"
-FIELDS = "title,abstract,year,publicationDate,citationCount,authors.name,externalIds,openAccessPdf"
-PAGE = 20
-CITATION_POOL = 100  # CiteME sorts the 100 most relevant papers by citations
-MAX_QUERY = 300  # characters; longer queries are refused as too long a URL
-MAX_OFFSET = 1000  # the API's limit
+_FIELDS = "title,abstract,year,publicationDate,citationCount,authors.name,externalIds,openAccessPdf"
+_PAGE = 20
+_CITATION_POOL = 100  # CiteME sorts the 100 most relevant papers by citations
+_MAX_QUERY = 300  # characters; longer queries are refused as too long a URL
+_MAX_OFFSET = 1000  # the API's limit
 
 
 class SemanticScholar:
@@ -62,19 +62,19 @@ class SemanticScholar:
         in CiteME.
         """
         if sort == "citations":
-            pool = islice(self._results(query, scope, CITATION_POOL), CITATION_POOL)
+            pool = islice(self._results(query, scope, _CITATION_POOL), _CITATION_POOL)
             return sorted(filter(scope.admits, pool), key=lambda p: -(p.citations or 0))[:limit]
-        found: dict[str, Paper] = {}
-        for paper in filter(scope.admits, self._results(query, scope, PAGE)):
-            found.setdefault(paper.id, paper)
-            if len(found) == limit:
+        papers: dict[str, Paper] = {}
+        for paper in filter(scope.admits, self._results(query, scope, _PAGE)):
+            papers.setdefault(paper.id, paper)
+            if len(papers) == limit:
                 break
-        return list(found.values())
+        return list(papers.values())
 
     def _results(self, query: str, scope: Scope, page: int) -> Iterator[Paper]:
         # By the API's documentation hyphenated terms may find nothing.
-        query = query.replace("-", " ")[:MAX_QUERY]
-        params: dict[str, Any] = {"query": query, "limit": page, "fields": FIELDS}
+        query = query.replace("-", " ")[:_MAX_QUERY]
+        params: dict[str, Any] = {"query": query, "limit": page, "fields": _FIELDS}
         if scope.year:
             params["year"] = f"-{scope.year}"
         if self.field:
@@ -82,11 +82,11 @@ class SemanticScholar:
         if not query.strip():
             return
         offset: int | None = 0
-        while offset is not None and offset < MAX_OFFSET:
+        while offset is not None and offset < _MAX_OFFSET:
             answer = self._client.json(f"{self.api}/paper/search", {**params, "offset": offset})
             if not isinstance(answer, dict) or ("data" not in answer and answer.get("total") != 0):
                 raise ProviderError(f"Semantic Scholar gave an unexpected answer: {answer!r:.200}")
-            yield from filter(None, map(paper_of, answer.get("data") or []))
+            yield from filter(None, map(_paper_of, answer.get("data") or []))
             following = answer.get("next")
             offset = following if isinstance(following, int) and following > offset else None
 
@@ -112,7 +112,7 @@ class SemanticScholar:
         return {"name": "semantic-scholar", "api": self.api, **field}
 
 
-def paper_of(entry: dict[str, Any] | None) -> Paper | None:
+def _paper_of(entry: dict[str, Any] | None) -> Paper | None:
     """Convert a hit to a paper; None without id or title, as any field may be null."""
     if not entry or not entry.get("paperId") or not entry.get("title"):
         return None

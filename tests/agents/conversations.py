@@ -3,7 +3,7 @@
 from servers import chat, model_at
 
 from holdfast.agents.data import MINI_CITE_CORPUS, load
-from holdfast.agents.episode import Episode
+from holdfast.agents.episode import Budget, Episode
 from holdfast.agents.run import attempt
 from holdfast.agents.search.local import LocalSearch
 
@@ -21,5 +21,5 @@ def converse(make, replies, sample=SAMPLE, search=SEARCH, **budget):
         return next(left)
 
     with chat(reply) as base:
-        record = attempt(make(model_at(base)), Episode(sample, search, **budget))
+        record = attempt(make(model_at(base)), Episode(sample, search, Budget(**budget)))
     return record, sent

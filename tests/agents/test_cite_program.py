@@ -114,7 +114,7 @@ def test_always_reading_keeps_to_the_budget_and_says_what_was_cut():
     read = fields("read", "rdumb-2023")
     find = fields("search_relevance", "continual adaptation simple approach")
     replies = [find, read, read, fields("select", "rdumb-2023")]
-    record, prompts = scripted(replies, read_budget=900)
+    record, prompts = scripted(replies, read_chars=900)
     assert record.status == "selected"
     assert max(a.chars for a in record.actions if a.action == "read") < 900 + 300
     assert "(Cut after 900 characters, within section 4 of 5." in prompts[2][-1]["content"]

@@ -27,7 +27,7 @@ TAKE = say("select", "eata-2022")
 
 def scripted(replies, commands="search+read"):
     """Run the agent on replies given in order; return its record and the prompts it sent."""
-    return converse(lambda lm: CiteMEAgent(lm, commands), replies, read_budget=None)
+    return converse(lambda lm: CiteMEAgent(lm, commands), replies, read_chars=None)
 
 
 def test_a_conversation_in_json_reads_whole_papers_and_selects():

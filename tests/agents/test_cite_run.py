@@ -16,8 +16,9 @@ from servers import Reply, chat, fields, model_at, scholar, semantic_scholar
 
 from holdfast import HoldfastError
 from holdfast.agents.baselines import baseline
-from holdfast.agents.cite import main
+from holdfast.agents.cite import COMMANDS, main
 from holdfast.agents.data import MINI_CITE_CORPUS, load
+from holdfast.agents.episode import Budget
 from holdfast.agents.limits import Allowance
 from holdfast.agents.program import CiteAgent
 from holdfast.agents.records import ResultFile, read
@@ -63,7 +64,7 @@ def test_records_have_no_verdict_and_the_run_resumes_where_it_was(tmp_path):
     assert lines_of(out) == 2 + len(records) == 45
     assert header.n == 43
     with pytest.raises(HoldfastError, match="different budget"):
-        run(data, agent, search, out, results=5)
+        run(data, agent, search, out, budget=Budget(results=5))
     settings = {k: v for k, v in header.plain().items() if k not in ("type", "schema")}
     with ResultFile(out, settings), pytest.raises(HoldfastError, match=r"Another process.*--out"):
         run(data, agent, search, out)
@@ -304,6 +305,13 @@ def test_a_file_that_can_grow_no_further_stops_the_run_and_the_same_command_goes
     assert main(command) == 0
     assert len(read(out)[1]) == 9
     assert kept.items() <= read(out)[1].items()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_of_the_table_exists(command, capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main([command, "--help"])
+    assert f"usage: holdfast cite {command} " in capsys.readouterr().out
 
 
 def test_help_and_demo_need_no_heavy_import():

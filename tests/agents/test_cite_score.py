@@ -5,10 +5,11 @@ from cite_samples import record, row, write
 from scipy import stats
 
 from holdfast import HoldfastError
+from holdfast.agents.cite_compare import compare, mcnemar, sign_flip
+from holdfast.agents.cite_score import of_run
 from holdfast.agents.data import load
 from holdfast.agents.records import Header, settings_of
-from holdfast.agents.score import compare, mcnemar, proportion, score, sign_flip
-from holdfast.agents.summary import of_run
+from holdfast.agents.score import proportion, score
 
 
 def test_statistics_agree_with_scipy():
@@ -90,6 +91,9 @@ def test_comparison_is_paired_over_what_both_answered(tmp_path):
         1,
     )
     assert (figures["p"], figures["test"]) == (1.0, "exact McNemar")
+    assert 0.0 <= figures["interval"][0] <= figures["difference"] <= figures["interval"][1] <= 1.0
+    (first,) = (key for key in a if key[0] == "a")
+    assert compare({first: a[first]}, b, data)["interval"] == [1.0, 1.0]
 
 
 def test_comparison_of_repeated_runs_counts_a_sample_once(tmp_path):
@@ -117,5 +121,5 @@ def test_flipping_signs_of_yes_and_no_answers_is_mcnemars_test():
 
 
 def test_a_run_without_samples_has_no_score(tmp_path):
-    with pytest.raises(HoldfastError, match=r"no samples yet.* again"):
+    with pytest.raises(HoldfastError, match=r"no samples yet.* Rerun"):
         scores_of([], tmp_path)

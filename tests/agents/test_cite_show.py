@@ -7,12 +7,12 @@ from cite_samples import row, write
 from conversations import converse
 from servers import fields
 
+from holdfast.agents.cite_show import of_sample
 from holdfast.agents.citeme import CiteMEAgent
 from holdfast.agents.citeme_prompts import reply_of
 from holdfast.agents.data import load
 from holdfast.agents.program import CiteAgent
 from holdfast.agents.search.local import LocalSearch
-from holdfast.agents.summary import of_sample
 from holdfast.agents.trajectory import CITING, FOUND, NAMED, NEVER, failure, turns
 
 TITLE = "Quivering Nets: Learning to Wobble, Slowly"

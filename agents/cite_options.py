@@ -1,0 +1,142 @@
+"""Options that several commands of `holdfast cite` share, and what the commands read from them."""
+
+import argparse
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .. import HoldfastError, printable
+from .data import MINI_CITE_CORPUS, SPLITS, Dataset, load
+from .records import Header, Key, Record, ResultFile, read
+
+if TYPE_CHECKING:
+    import dspy
+
+Options = argparse._ActionsContainer  # a parser, or a group of options
+
+
+def add(
+    options: Options, name: str, help: str, kind: Any = str, default: Any = None, **more: Any
+) -> None:
+    """Add an option whose help states its default."""
+    text = help if default is None else f"{help} (default: {default})"
+    options.add_argument(name, type=kind, default=default, help=text, **more)
+
+
+def natural(text: str) -> int:
+    """A whole number from 0, for argparse."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0")
+    return int(text)
+
+
+def positive(text: str) -> int:
+    """A whole number above 0, for argparse."""
+    if not natural(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)
+
+
+def say(text: str) -> None:
+    """Print a text in which control characters, such as a model's, are not executed."""
+    print(printable(text), flush=True)
+
+
+# ---- data ----
+
+
+def add_data(parser: ArgumentParser, split: str = "test") -> None:
+    """Add the options that `read_dataset` reads."""
+    add(parser, "--data", "CiteME's CSV or TSV, or mini-cite", default="mini-cite")
+    add(parser, "--split", "part of the data", default=split, choices=SPLITS)
+    add(parser, "--limit", "use only the first N samples", positive, metavar="N")
+
+
+def read_dataset(args: Namespace) -> Dataset:
+    """The data that the options specify."""
+    return load(args.data).select(args.split, args.limit)
+
+
+def add_corpus(options: Options) -> None:
+    what, path = "papers to search, .jsonl (default: those of mini-cite)", MINI_CITE_CORPUS
+    options.add_argument("--corpus", type=Path, default=path, help=what)
+
+
+# ---- result files ----
+
+
+def add_run_data(parser: ArgumentParser) -> None:
+    """Add the option that `read_run` reads."""
+    add(parser, "--data", "the CSV or TSV of the run", default="mini-cite")
+
+
+def read_run(args: Namespace, path: Path) -> tuple[Header, dict[Key, Record], Dataset]:
+    """A run's header, records and data; raises `HoldfastError` if --data is not the run's."""
+    header, records = read(path)
+    named = header.dataset
+    dataset = load(args.data)
+    if dataset.sha256 != named.sha256:
+        raise HoldfastError(
+            f"{path} is a run on {named.name} (sha256 {named.sha256[:12]}), not on {args.data}. Pass that "
+            "file with --data."
+        )
+    return header, records, dataset.select(named.split, header.n)
+
+
+def add_out(parser: ArgumentParser, what: str) -> None:
+    add(parser, "--out", what, Path, required=True)
+
+
+def write_run(path: Path, settings: dict[str, Any], records: list[Record]) -> None:
+    """Write a result file; raises `HoldfastError` if it exists."""
+    if path.exists():
+        raise HoldfastError(f"{path} exists. Delete it, or pass --out another name.")
+    with ResultFile(path, settings) as file:
+        for record in records:
+            file.append(record)
+
+
+def add_json(parser: ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print figures as JSON")
+
+
+# ---- language models ----
+
+
+def add_price(parser: ArgumentParser) -> None:
+    what = "prices per million input and output tokens, in US dollars"
+    add(parser, "--usd-per-million", what, float, nargs=2, metavar=("IN", "OUT"))
+
+
+def add_model(parser: ArgumentParser) -> None:
+    """Add the options that `open_model` reads."""
+    group = parser.add_argument_group(
+        "language model", "Hosted providers read their API key from the environment."
+    )
+    add(group, "--model", "as DSPy names it, such as openai/gpt-4o")
+    add(group, "--api-base", "URL of an OpenAI-compatible server, ending in /v1")
+    add(group, "--temperature", "sampling temperature", float, 0.95)
+    add(group, "--max-tokens", "maximum tokens per reply", positive, 2048)
+    add(group, "--lm-timeout", "seconds of a request without a byte", float, 120.0)
+    add(group, "--tries", "maximum tries per request, also of searches", positive, 6)
+    add(group, "--cache", "folder for replies and texts of papers, which are reused", Path)
+
+
+def open_model(args: Namespace) -> "dspy.LM":
+    """The language model of the options; raises `HoldfastError` without --model."""
+    if not args.model:
+        raise HoldfastError(
+            "--model is missing. Pass a language model (with --api-base for your own server), or an agent "
+            "without one, such as --agent rules."
+        )
+    from .lm import language_model  # deferred: imports dspy, which takes seconds
+
+    return language_model(
+        args.model,
+        api_base=args.api_base,
+        temperature=args.temperature,
+        max_tokens=args.max_tokens,
+        timeout=args.lm_timeout,
+        tries=args.tries,
+        cache=args.cache,
+    )

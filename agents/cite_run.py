@@ -1,0 +1,121 @@
+"""`holdfast cite run`: run an agent over a data set."""
+
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import get_args
+
+from .. import HoldfastError
+from . import cite_options as options
+from .actions import Commands
+from .baselines import BASELINES, baseline
+from .cite_options import say
+from .episode import READ_CHARS, Agent, Budget
+from .limits import Allowance
+from .records import Record
+from .run import run
+from .search import PROVIDERS
+from .search.provider import SearchProvider
+
+_PROMPTS = ("dspy", "json", "citeme")
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """Add the options of the command, and its action."""
+    parser.set_defaults(action=_run)
+    options.add_data(parser)
+    options.add_out(parser, "result file (.jsonl)")
+    agents = ("citeagent", *BASELINES)
+    options.add(parser, "--agent", "citeagent needs --model", default="citeagent", choices=agents)
+    options.add(parser, "--workers", "parallel samples", options.positive, 4)
+    options.add(parser, "--repeats", "answers per sample", options.positive, 1)
+    options.add_price(parser)
+    limits = parser.add_argument_group(
+        "limits", "Those of the run include the costs that are already in its file."
+    )
+    options.add(limits, "--max-usd", "maximum US dollars of the run", float)
+    options.add(limits, "--max-run-tokens", "maximum tokens of the run", int)
+    options.add_model(parser)
+    program = parser.add_argument_group("program")
+    forms = "prompt and replies: DSPy's fields, JSON, or as in CiteME's paper"
+    options.add(program, "--prompt", forms, default="dspy", choices=_PROMPTS)
+    folder = "the folder prompt_templates of CiteME's repository (--prompt citeme)"
+    options.add(program, "--prompts", folder, Path)
+    actions = get_args(Commands)
+    options.add(
+        program, "--commands", "actions of the agent", default="search+read", choices=actions
+    )
+    example = "show the model a worked example"
+    program.add_argument("--demonstration", action="store_true", help=example)
+    options.add(program, "--results", "hits per search", options.positive, 10)
+    options.add(program, "--max-actions", "maximum actions per sample", options.positive, 15)
+    shown = "characters shown per read (default: 12000; all with --prompt citeme)"
+    options.add(program, "--read-chars", shown, options.positive)
+    search = parser.add_argument_group("search and reading")
+    options.add(search, "--search", "search provider", default="local", choices=PROVIDERS)
+    options.add_corpus(search)
+    options.add(search, "--s2-api", "URL of Semantic Scholar's Graph API or a mirror")
+
+
+def _run(args: Namespace) -> int:
+    is_citeme = args.prompt == "citeme"
+    args.field = "Computer Science" if is_citeme else None
+    read_chars = args.read_chars or (None if is_citeme else READ_CHARS)
+    dataset = options.read_dataset(args)
+    agent, provider = _agent_and_provider(args)
+    say(dataset.describe())
+    try:
+        counts = run(
+            dataset,
+            agent,
+            provider,
+            args.out,
+            budget=Budget(args.results, args.max_actions, read_chars),
+            workers=args.workers,
+            repeats=args.repeats,
+            run_limit=Allowance(args.max_usd, args.max_run_tokens, args.usd_per_million),
+            progress=_print_progress,
+        )
+    except KeyboardInterrupt:
+        print("\nStopped. Rerun the same command to continue.", file=sys.stderr)
+        return 130
+    print(", ".join(f"{status} {count}" for status, count in sorted(counts.items())))
+    if set(counts) == {"bad_format"}:
+        print(
+            f"The model does not follow --prompt {args.prompt}: no reply was usable. Try another --prompt, "
+            "more --max-tokens if replies were cut off, or a larger model. `holdfast cite show "
+            f"{args.out} SAMPLE` shows its replies."
+        )
+    if unanswered := counts.get("provider_error", 0) + counts.get("crash", 0):
+        print(f"{unanswered} samples ended in errors; rerun the same command to repeat them.")
+        return 1
+    print(f"Next: holdfast cite score {args.out}")
+    return 0
+
+
+def _agent_and_provider(args: Namespace) -> tuple[Agent, SearchProvider]:
+    """The agent and its search; raises `HoldfastError` for options that do not go together."""
+    if args.agent != "citeagent":
+        if args.search != "local":
+            raise HoldfastError(
+                f"The agent {args.agent} ranks a whole corpus. Use it with --search local."
+            )
+        return baseline(args.agent, str(args.corpus))
+    if args.prompts and args.prompt != "citeme":
+        raise HoldfastError("--prompts applies only to CiteME's form. Use it with --prompt citeme.")
+    lm, provider = options.open_model(args), PROVIDERS[args.search](**vars(args))
+    if args.prompt == "citeme":
+        from .citeme import CiteMEAgent  # deferred, as CiteAgent: imports dspy
+
+        return CiteMEAgent(lm, args.commands, args.demonstration, args.prompts), provider
+    from .program import CiteAgent
+
+    return CiteAgent(lm, args.commands, args.demonstration, args.prompt), provider
+
+
+def _print_progress(number: int, total: int, record: Record) -> None:
+    """Print one line per finished sample; for a crash, the last line of its traceback."""
+    lines = record.detail.strip().splitlines() or [""]
+    why = lines[-1 if record.status == "crash" else 0][:200]
+    line = f"[{number}/{total}] {record.sample}: {record.status} ({record.seconds:.1f} s)"
+    say(f"{line} {why}".rstrip())
