@@ -153,6 +153,7 @@ fully_test_time.claim(
     bounded(GAIN, panel="", x="Avg", least=AtFull(MOST * 18.57)),
     quote="“On average, AETTA outperforms baselines by 19.8%p”, section 4; cells: 18.57 in this"
     " table",
+    direction="averaged over methods and estimators, AETTA's error is smaller than theirs",
 )
 
 
@@ -178,6 +179,7 @@ continual.claim(
     bounded(GAIN, panel="", x="Avg", least=AtFull(MOST * 21.02)),
     quote="“On average, AETTA outperforms baselines by 19.8%p”, section 4; cells: 21.02 in this"
     " table",
+    direction="averaged over methods and estimators, AETTA's error is smaller than theirs",
 )
 
 

@@ -61,7 +61,9 @@ class Claim:
 
     group: whose claim it is, one of GROUPS. quote: the paper's own words or cells. premise: a check that
     must hold for the claim to be meaningful; `unless` states what is missing without it. undecidable: why
-    embedded runs cannot decide the claim. counts: what its checks count, if not runs.
+    embedded runs cannot decide the claim. direction: the sentence without its size, where only the
+    direction is judged. same_as: the claim, such as "rdumb/T2.1 collapse", that states the same of the same
+    runs and is counted instead. counts: what its checks count, if not runs.
     """
 
     id: str
@@ -72,7 +74,13 @@ class Claim:
     premise: Check | None = None
     unless: str = ""
     undecidable: str = ""
+    direction: str = ""
+    same_as: str = ""
     counts: str = ""
+
+    def sentence_of(self, parts: Sequence[Part]) -> str:
+        """What these parts judge: the sentence, or only its direction."""
+        return self.direction if any(part.direction for part in parts) else self.sentence
 
     def parts(self, table: Table) -> list[Part]:
         """The parts of all checks in a table."""

@@ -70,12 +70,26 @@ class Experiment:
         premise: Check | None = None,
         unless: str = "",
         undecidable: str = "",
+        direction: str = "",
+        same_as: str = "",
     ) -> None:
         """Add a claim; see `Claim`."""
         if id in {claim.id for claim in self.claims}:
             raise HoldfastError(f"{self.name} already has a claim {id!r}. Choose another id.")
         self.claims.append(
-            Claim(id, sentence, checks, group, quote, premise, unless, undecidable, self.counts)
+            Claim(
+                id,
+                sentence,
+                checks,
+                group,
+                quote,
+                premise,
+                unless,
+                undecidable,
+                direction,
+                same_as,
+                self.counts,
+            )
         )
 
     def claim_of(self, id: str) -> Claim:

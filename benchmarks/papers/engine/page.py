@@ -50,7 +50,7 @@ happen. *Not judged*: a part has a single run, where runs differ, or none, and n
 premise was not recorded; these runs cannot decide the claim; or the results were made by
 uncommitted code or with unknown threads or processor. A size that was measured on the paper's data is
 judged only at full scale, where three quarters of it suffice (of a share, all but ten points); else its
-direction.
+direction. A claim that states of the same runs what another one does is counted once, there.
 
 Each of the papers' claims is followed by the paper's words or cells, in brackets; a test compares the cells
 with the claim. Readings of a figure, claims with a threshold of ours, and claims of papers that came later
@@ -145,7 +145,8 @@ def claims_page(experiments: Iterable[Experiment]) -> str:
     by_group: dict[str, list[list[Verdict]]] = {title: [[], []] for title in GROUPS.values()}
     by_name = {}
     for experiment in (experiment for experiment in experiments if experiment.committed):
-        by_scale = [experiment.judged(scale) for scale in (EMBEDDED, PHOTOS)]
+        judged = (experiment.judged(scale) for scale in (EMBEDDED, PHOTOS))
+        by_scale = [[v for v in verdicts if not v.claim.same_as] for verdicts in judged]
         by_name[f"[{experiment.name}]({experiment.name}.md)"] = by_scale
         for number, verdicts in enumerate(by_scale):
             for verdict in verdicts:
@@ -245,7 +246,9 @@ def _line(verdict: Verdict) -> str:
     """A verdict in one line."""
     claim = verdict.claim
     quote = f" [{claim.quote}]" if claim.quote else ""
-    return f"{verdict.state}: {claim.sentence}{quote} ({verdict.because})"
+    counted_there = f"; counted as {claim.same_as}" if claim.same_as else ""
+    sentence = claim.sentence_of(verdict.parts)
+    return f"{verdict.state}: {sentence}{quote} ({verdict.because}{counted_there})"
 
 
 def _rank(difference: str) -> int:

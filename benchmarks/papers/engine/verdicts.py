@@ -30,9 +30,10 @@ class Verdict(NamedTuple):
         claim = self.claim
         return {
             "id": claim.id,
-            "says": claim.sentence,
+            "says": claim.sentence_of(self.parts),
             "quote": claim.quote,
             "group": claim.group,
+            "same_as": claim.same_as,
             "state": self.state,
             "because": self.because,
             "parts": [

@@ -198,6 +198,7 @@ alarms.claim(
     "without a change there is a false alarm in at most 5 % of the streams, frozen or adapting",
     computed("level"),
     group=LATER,
+    quote="Waudby-Smith & Ramdas 2024 and Schirmer et al. 2025: at most a share alpha of false alarms",
 )
 alarms.claim(
     "drop-found",

@@ -59,6 +59,7 @@ two_streams.claim(
     above("Source", ["ETA", "CoTTA"], panel="CCC-Medium", x=LAST),
     quote="“CIN-C (top) is unable to reveal the collapse of methods such as ETA and CoTTA, "
     "while CCC (middle and bottom) can”, caption",
+    same_as="rdumb/T2.1 collapse",
 )
 two_streams.claim(
     "varies",
@@ -92,6 +93,7 @@ all_over_stream.claim(
     above(["BNAdapt", "EATA", "RDumb"], "Source", panel=ON_CCC, x=LAST),
     group=FIGURE,
     quote="Figure A.4",
+    same_as="rdumb/T2.1 above-source",
 )
 all_over_stream.claim(
     "collapse",
@@ -100,6 +102,7 @@ all_over_stream.claim(
     above("Source", "ETA", panel=HARDER, x=LAST),
     quote="“CoTTA collapses on CCC”; of ETA “collapsing very clearly on CCC (Figure 2.3b, more "
     "precisely on CCC-Medium and CCC-Hard”, section 2.5",
+    same_as="rdumb/T2.1 collapse",
 )
 all_over_stream.claim(
     "others-collapse",
@@ -107,6 +110,7 @@ all_over_stream.claim(
     above("Source", OTHERS, panel=ON_CCC, x=LAST),
     group=FIGURE,
     quote="Figure A.4",
+    same_as="rdumb/T2.1 collapse",
 )
 
 
