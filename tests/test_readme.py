@@ -235,7 +235,7 @@ def test_the_suites_of_the_pages_run(
     assert len(found) == 3
     for content in found:
         (folder / "grid.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
-        check_cells(grid.cells(grid.load("grid.yaml")))
+        check_cells(grid.cells(grid.read_suite("grid.yaml")))
     for stream in found[0]["streams"].values():
         stream["init_args"] |= {"images": 128, "num_workers": 0}
     (folder / "grid.yaml").write_text(yaml.safe_dump(found[0], sort_keys=False))

@@ -29,7 +29,7 @@ from ...files import read_yaml
 from ...imagenet import FAMILIES
 from ..presets import CONFIGS, preset
 from .cell import Cell
-from .suite_schema import File, Suite, Tuned, check
+from .suite_schema import File, Suite, Tuned, validate
 
 SUITES = CONFIGS / "suites"
 
@@ -42,7 +42,7 @@ class Variant(NamedTuple):
     factors: dict[str, Any]  # {"every": 125}
 
 
-def load(name: str | Path, scale: str | None = None) -> dict[str, Any]:
+def read_suite(name: str | Path, scale: str | None = None) -> dict[str, Any]:
     """Load a suite at a scale (default: its first) from a YAML file, or by the name of one of Holdfast's.
 
     Raises:
@@ -82,7 +82,7 @@ def suite_file(name: str | Path) -> Path:
 def included(path: Path, scale: str | None) -> dict[str, Any]:
     """The content of a suite's file at a scale, merged into that of the suites that it includes."""
     suite = read_yaml(path)
-    check(File, suite, str(path))
+    validate(File, suite, str(path))
     if levels := suite.pop("scales", None):
         suite = merged(suite, levels.get(scale, next(iter(levels.values()))))
     if names := suite.pop("include", None):
@@ -91,7 +91,7 @@ def included(path: Path, scale: str | None) -> dict[str, Any]:
             for name in ([names] if isinstance(names, str) else names)
         ]
         suite = merged(*below, suite)
-    check(Suite, suite, str(path))
+    validate(Suite, suite, str(path))
     for name, override in (suite.get("overrides") or {}).items():
         if unknown := sorted(set(override.get("methods", {})) - suite["methods"].keys()):
             raise HoldfastError(
@@ -139,7 +139,7 @@ def read_tuned(name: str) -> dict[str, dict[str, Any]]:
     if not path.is_file():
         raise HoldfastError(f"There is no file {name}. Run `holdfast tune` to write it.")
     content = read_yaml(path)
-    check(Tuned, content, str(path))
+    validate(Tuned, content, str(path))
     return content
 
 

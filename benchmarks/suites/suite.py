@@ -77,7 +77,7 @@ def main(argv: list[str]) -> int:
 
 def load_suite(name: str, options: RunOptions, scale: str | None = None) -> dict[str, Any]:
     """Load a suite and apply the options of the command line."""
-    return options.replace_keys(grid.filled(grid.load(name, scale), options.data))
+    return options.replace_keys(grid.filled(grid.read_suite(name, scale), options.data))
 
 
 def run_and_report(suite: dict[str, Any], options: RunOptions) -> int:

@@ -70,7 +70,7 @@ class File(BaseModel, extra="allow", strict=True):
     scales: Annotated[dict[str, Map], Field(min_length=1)] | None = None
 
 
-def check(model: type[BaseModel], content: Any, source: str) -> None:
+def validate(model: type[BaseModel], content: Any, source: str) -> None:
     """Refuse content that does not match the model.
 
     Raises:

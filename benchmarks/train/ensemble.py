@@ -22,7 +22,7 @@ from ...run_folder import PROVENANCE
 from ..presets import CONFIGS
 from ..results.predictions import save
 from ..suites.execution import cores
-from ..suites.suite_schema import check
+from ..suites.suite_schema import validate
 from .members import Member, Task, members, trained
 
 Share = Annotated[float, Field(gt=0, le=1)]
@@ -89,7 +89,7 @@ def load(name: str) -> dict[str, Any]:
     file = CONFIGS / "ensembles" / f"{name}.yaml"
     file = file if file.is_file() else Path(name)
     config = read_yaml(file)
-    check(Description, config, str(file))
+    validate(Description, config, str(file))
     for title, own in config["ensembles"].items():
         if "projnorm" in own and own["training"] != "probe":
             raise HoldfastError(

@@ -147,7 +147,7 @@ def test_complete_results_are_not_replaced_by_some_that_lack_runs() -> None:
 @cache
 def cells_of(suite: str, scale: str) -> list[Cell]:
     """The cells of a suite at a scale."""
-    return [*grid.cells(grid.load(suite, scale if grid.scales(suite) else None))]
+    return [*grid.cells(grid.read_suite(suite, scale if grid.scales(suite) else None))]
 
 
 def test_full_scale_suites_make_every_printed_row(tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ def test_bad_suite_files(
     if text is not None:
         Path("suite.yaml").write_text(text, errors="surrogateescape")
     with pytest.raises(HoldfastError, match=sentence) as error:
-        list(grid.cells(grid.load("suite.yaml")))
+        list(grid.cells(grid.read_suite("suite.yaml")))
     assert "\n" not in str(error.value)
 
 
@@ -200,7 +200,7 @@ def test_scales(tmp_path: Path) -> None:
         ("own", [1]),
     ]
     with pytest.raises(HoldfastError, match=r"no scale 'huge'.*small, large"):
-        grid.load(path, "huge")
+        grid.read_suite(path, "huge")
 
 
 @pytest.mark.parametrize(("streams", "methods", "number"), [(1, 3, 2), (4, 12, 6), (27, 6, 4)])

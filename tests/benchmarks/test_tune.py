@@ -45,7 +45,7 @@ def test_two_methods_with_two_rates(tmp_path: Path, capsys: pytest.CaptureFixtur
     lines = (out / "tuned.csv").read_text().splitlines()
     assert len(lines) == 1 + 2 * 2
     assert lines[0].endswith("accuracy,SourceAgreement")
-    suite = grid.load(path) | {"tuned": str(out / "tuned.yaml")}
+    suite = grid.read_suite(path) | {"tuned": str(out / "tuned.yaml")}
     chosen = {cell.names["method"]: cell.config["model"]["init_args"] for cell in grid.cells(suite)}
     assert chosen["Tent"] == {"backbone": "digits", **tuned["Tent"]}
     assert chosen["Source"] == {"backbone": "digits"}
@@ -53,7 +53,7 @@ def test_two_methods_with_two_rates(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 def test_the_budget_is_the_same_for_all() -> None:
     """A second argument takes two of the trials; the stream is longer than the longest interval."""
-    suite = grid.load("rdumb/tuning")
+    suite = grid.read_suite("rdumb/tuning")
     first = trials.rates(suite, 8)
     number = {own.method: sum(t.key == own.key for t in first) for own in first}
     second = {t.method: len(trials.seconds(t)) for t in first}

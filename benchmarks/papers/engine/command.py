@@ -84,7 +84,7 @@ def main(argv: list[str]) -> int:
         request = requests[experiment.name]
         evidence = experiment.source.load(request)
         results = tabulate(experiment, evidence, request)
-        picture = write(experiment, results, evidence, _results_folder(experiment, request))
+        picture = write_results(experiment, results, evidence, _results_folder(experiment, request))
         if args.keep:
             keep(experiment, results, picture)
         print(section(experiment, results, str(picture), "text"), end="\n\n")
@@ -173,7 +173,7 @@ def tabulate(experiment: Experiment, evidence: Evidence, request: Request) -> di
     return {
         "name": experiment.name,
         "scale": scale,
-        "provenance": provenance(evidence.provenance),
+        "provenance": merged_provenance(evidence.provenance),
         "protocol": sentence(protocols) if evidence.runs else "",
         "differences": differences(evidence.cells, paper_cells, source.compared),
         "missing": [*evidence.missing],
@@ -181,7 +181,7 @@ def tabulate(experiment: Experiment, evidence: Evidence, request: Request) -> di
     }
 
 
-def provenance(origins: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def merged_provenance(origins: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Code and date, the threads, processors and weights of runs of these origins, or of this process.
 
     The commits are those of the runs and of this process, which tabulates them.
@@ -215,7 +215,7 @@ def _results_folder(experiment: Experiment, request: Request) -> Path:
     return Path(request.out or f"runs/papers/{experiment.paper}{ending}", "results")
 
 
-def write(
+def write_results(
     experiment: Experiment, results: dict[str, Any], evidence: Evidence, folder: Path
 ) -> Path:
     """Write the numbers, figure and section of an experiment; returns the path of the figure."""

@@ -143,7 +143,7 @@ class Suite(Source):
         """
         cells: dict[Path, Cell] = {}
         for name in self.suites[scale]:
-            content = grid.load(name, scale if grid.scales(name) else None)
+            content = grid.read_suite(name, scale if grid.scales(name) else None)
             content = grid.filled(content, data or {})
             if number := self.trials.get(scale):
                 rates = trials.rates(content, number)
