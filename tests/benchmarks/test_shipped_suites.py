@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.benchmarks.suites.grid import SUITES, cells, expanded, load, scales
+from holdfast.benchmarks.suites.grid import SUITES, cells, expanded, read_suite, scales
 from holdfast.benchmarks.test import parsed
 from holdfast.imagenet import EXTRA
 
@@ -27,7 +27,7 @@ NAMES = {path.relative_to(SUITES).with_suffix("").as_posix() for path in SUITES.
 )
 def test_suites_are_well_formed(name: str, scale: str | None) -> None:
     """All names differ, and `holdfast test` takes the arguments of the first run and of the last."""
-    grid = list(cells(load(name, scale)))
+    grid = list(cells(read_suite(name, scale)))
     assert len({cell.folder for cell in grid}) == len(grid) > 0
     for cell in (grid[0], grid[-1]):
         config = parsed({**cell.config, "out": str(cell.folder)})
@@ -39,7 +39,7 @@ def test_streams_of_our_own_hold_their_difficulty(name: str) -> None:
     """The exact search along the corruptions of CCC that reach it: others miss it by up to 39 points."""
     found = [
         cell.config["data"]["init_args"]
-        for cell in cells(load(name, next(iter(scales(name)), None)))
+        for cell in cells(read_suite(name, next(iter(scales(name)), None)))
     ]
     streams = [own.get("stream", {}).get("init_args", own) for own in found]
     assert {own["search"] for own in streams} == {"exact"}
