@@ -12,7 +12,7 @@ from .sources import ImageSource
 from .sources.folder import ImageNet
 
 # CoTTA's ten orders (Wang et al. 2022), positions in CORRUPTIONS
-COTTA = (
+_COTTA = (
     (10, 13, 0, 5, 6, 4, 2, 14, 3, 12, 1, 8, 7, 9, 11),
     (14, 1, 6, 8, 11, 9, 3, 12, 0, 10, 4, 2, 13, 7, 5),
     (11, 3, 0, 1, 7, 8, 4, 6, 12, 14, 13, 10, 2, 5, 9),
@@ -44,7 +44,7 @@ class CINC(Concatenation):
     """
 
     orders: tuple[tuple[str, ...], ...] = tuple(
-        tuple(CORRUPTIONS[i] for i in order) for order in COTTA
+        tuple(CORRUPTIONS[i] for i in order) for order in _COTTA
     )
     origin = "https://zenodo.org/records/2235448"
 
@@ -81,13 +81,13 @@ class CINC(Concatenation):
         Raises HoldfastError if there is none.
         """
         end = f"{corruption}/{severity}"
-        found = [p for p in (Path(folder, end), *Path(folder).glob(f"*/{end}")) if p.is_dir()]
-        if not found:
+        paths = [p for p in (Path(folder, end), *Path(folder).glob(f"*/{end}")) if p.is_dir()]
+        if not paths:
             raise HoldfastError(
                 f"{folder} lacks {end}. Expected files like {folder}/{end}/n01440764/NAME.JPEG "
                 f"(from {self.origin})."
             )
-        return found[0]
+        return paths[0]
 
 
 class CINCHoldout(CINC):

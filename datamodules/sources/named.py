@@ -9,7 +9,7 @@ from .arrays import Digits
 from .folder import ImageFolder, ImageNet, class_folders, has_synsets
 from .glyphs import Glyphs
 
-KINDS: dict[str, type[ImageSource]] = {
+_KINDS: dict[str, type[ImageSource]] = {
     kind.__name__: kind for kind in (Digits, Glyphs, ImageFolder, ImageNet)
 }
 
@@ -58,4 +58,4 @@ def open_source(
 ) -> ImageSource:
     """The source that `source_config` describes."""
     config = source_config(name, size, split, crop, labels)
-    return KINDS[config["class_path"]](**config["init_args"])
+    return _KINDS[config["class_path"]](**config["init_args"])
