@@ -49,11 +49,11 @@ def gap(differences: list[Array], block: int = 1) -> Difference | None:
     The 95 % interval (Student's t, with the error of `spread`) applies to these runs: batches are
     resampled, runs are not. None if no batch has labels.
     """
-    known = [own for d in differences if len(own := d[~np.isnan(d)])]
+    known = [labelled for run in differences if len(labelled := run[~np.isnan(run)])]
     if not known:
         return None
-    mean = float(np.mean([own.mean() for own in known]))
-    errors, freedoms = zip(*(spread(own, block) for own in known), strict=True)
+    mean = float(np.mean([run.mean() for run in known]))
+    errors, freedoms = zip(*(spread(run, block) for run in known), strict=True)
     error = float(np.sqrt(sum(error**2 for error in errors))) / len(known)
     return student(mean, error, sum(freedoms), len(known))
 
@@ -64,10 +64,10 @@ def has_collapsed(values: Array, reference: Array, block: int = 1) -> bool | Non
     They do if their mean is below the source model's on the same batches by more than `margin` and the
     interval of the difference excludes 0. None without labels.
     """
-    found = gap([values - reference], block)
-    if found is None:
+    difference = gap([values - reference], block)
+    if difference is None:
         return None
-    return is_negative(found) and bool(-found.mean > margin(np.nanmean(reference)))
+    return is_negative(difference) and bool(-difference.mean > margin(np.nanmean(reference)))
 
 
 def is_negative(difference: Difference) -> bool:
@@ -77,7 +77,7 @@ def is_negative(difference: Difference) -> bool:
 
 def lasting(names: list[Any]) -> int:
     """The mean number of consecutive batches with the same corruption, from each batch's corruptions."""
-    changes = sum(one != other for one, other in pairwise(names))
+    changes = sum(before != after for before, after in pairwise(names))
     return max(1, round(len(names) / (changes + 1)))
 
 

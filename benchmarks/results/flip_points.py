@@ -32,10 +32,10 @@ class Point(NamedTuple):
 
     def recounted(self, stop: int | None = None, held: int | None = None) -> "Point":
         """The point with the flips up to another stop, or of the first `held` images only."""
-        with np.load(self.run.folder / FLIPS) as kept:
-            steps = kept["steps"].tolist()
-            end = kept["classes"][steps.index(steps[-1] if stop is None else stop)][:held]
-            start, confidence = kept["classes"][0][:held], kept["confidence"][:held]
+        with np.load(self.run.folder / FLIPS) as arrays:
+            steps = arrays["steps"].tolist()
+            end = arrays["classes"][steps.index(steps[-1] if stop is None else stop)][:held]
+            start, confidence = arrays["classes"][0][:held], arrays["confidence"][:held]
         both = {weighted: flips(start, end, confidence, weighted) for weighted in COUNTS}
         return self._replace(flips=both)
 
@@ -71,12 +71,15 @@ def fit_points(points: list[Point], degree: int = 2, weighted: bool = True) -> F
         raise HoldfastError(
             f"The runs are of several methods or models. Choose one of {labels} with --method."
         )
+    described = {
+        key: facts[key] for key in ("method", "backbone", "weights", "optimizer", "versions")
+    }
     return fit(
         np.array([[point.flips[weighted], 100 * point.accuracy] for point in points]),
         degree,
         weighted,
         int(runs[0].summary["WeightedFlips_parameters"]),
-        **{key: facts[key] for key in ("method", "backbone", "weights", "optimizer", "versions")},
+        **described,
         streams=[[run.stream, run.seed, run.stream_id] for run in runs],
         data=[[run.provenance["stream"], corruptions(run)] for run in runs],
         callback=facts["estimators"]["WeightedFlips"],

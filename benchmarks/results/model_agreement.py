@@ -18,7 +18,7 @@ from ...callbacks.functional.confidence import score_estimates
 from ...callbacks.functional.spans import MEASURES
 from ...drawing import panels, saved
 from ...run_folder import OUTPUTS
-from .predictions import VALIDATION, Predictions, load, prediction_files
+from .predictions import VALIDATION, Predictions, prediction_files, read_predictions
 from .runs import Run, collect
 
 Array = np.ndarray
@@ -77,13 +77,9 @@ class Estimates(NamedTuple):
     @property
     def table(self) -> pd.DataFrame:
         """The accuracy of each model and its estimates, in [0,1]; NaN where unknown."""
-        own, truth = self.models, np.nan if self.truth is None else self.truth
-        facts = {
-            "stream": own.stream,
-            "seed": own.seed,
-            "measure": own.measured,
-            "model": own.names,
-        }
+        facts = {"stream": self.models.stream, "seed": self.models.seed}
+        facts |= {"measure": self.models.measured, "model": self.models.names}
+        truth = np.nan if self.truth is None else self.truth
         return pd.DataFrame({**facts, "accuracy": truth, **self.estimates})
 
 
@@ -96,19 +92,19 @@ def estimate(models: Models) -> Estimates:
     lines = aline.aline_of_shares(inside, within, across, samples)
     if lines is not None:
         estimates |= {"ALine-S": lines.aline_s, "ALine-D": lines.aline_d}
-    found = Estimates(
+    result = Estimates(
         models, inside, None, (within, across), estimates, lines and lines.agreement_line
     )
     if models.labels is None:
-        return found
+        return result
     truth = aline.accuracies(models.classes, models.labels, measure)
     # With or without temperature scaling, whichever has the lower error: this choice of Saxena et al. 2024
     # needs labels.
     for name in [name for name in estimates if f"{name}_T" in estimates]:
         both = estimates[name], estimates[f"{name}_T"]
         estimates[f"{name} (oracle)"] = min(both, key=lambda e: np.abs(e - truth).mean())
-    own = aline.line(aline.probit(inside, samples[0]), aline.probit(truth, samples[1]))
-    return found._replace(truth=truth, accuracy_line=own)
+    line = aline.line(aline.probit(inside, samples[0]), aline.probit(truth, samples[1]))
+    return result._replace(truth=truth, accuracy_line=line)
 
 
 def from_files(files: list[Path], prefix: str, seed: int | None = None) -> list[Models]:
@@ -117,15 +113,15 @@ def from_files(files: list[Path], prefix: str, seed: int | None = None) -> list[
     Raises:
         HoldfastError: if the files have different samples or kinds of predictions, or no shift in common.
     """
-    return combined(list(map(str, files)), list(map(load, files)), prefix, seed)
+    return combined(list(map(str, files)), list(map(read_predictions, files)), prefix, seed)
 
 
 def from_folders(folders: list[Path], together: bool) -> Iterator[Models]:
     """The ensembles with predictions below the folders; with `together`, all models as one ensemble."""
-    found = prediction_files(folders)
-    if together and found:
-        found = {Path(): [file for files in found.values() for file in files]}
-    for folder, files in found.items():
+    ensembles = prediction_files(folders)
+    if together and ensembles:
+        ensembles = {Path(): [file for files in ensembles.values() for file in files]}
+    for folder, files in ensembles.items():
         if len(files) > 1:
             yield from from_files(files, "/".join(folder.parts[-3:]))
 
@@ -161,16 +157,16 @@ def combined(
     names: list[str], sets: Sequence[dict[str, Predictions]], prefix: str, seed: int | None
 ) -> list[Models]:
     """Models with their predictions by dataset, once per shift and measure."""
-    shifts = [name for name in sets[0] if all(name in of_one for of_one in sets)]
+    shifts = [name for name in sets[0] if all(name in by_name for by_name in sets)]
     if len(sets) < 2 or len(shifts) < 2:
         raise HoldfastError(
             f"{names[0]}: fewer than two models share '{VALIDATION}' and a shift. Pass predictions of at "
             "least two such models."
         )
-    common = {shift: aligned(names, [of_one[shift] for of_one in sets], shift) for shift in shifts}
+    common = {shift: _aligned(names, [by[shift] for by in sets], shift) for shift in shifts}
     inside = common.pop(VALIDATION)
     answers = inside[0].classes.ndim == 2
-    found = []
+    ensembles = []
     for shift, outside in common.items():
         norms = [p.projnorm for p in outside if p.projnorm is not None]
         for measured, measure in (MEASURES if answers else {"accuracy": exact}).items():
@@ -182,41 +178,41 @@ def combined(
                 labels=outside[0].labels,
                 val_classes=np.stack([p.classes for p in inside]),
                 val_labels=np.asarray(inside[0].labels),
-                confidence={} if measured == "F1" else confidences(outside, inside, measure),
+                confidence={} if measured == "F1" else _confidences(outside, inside, measure),
                 measure=measure,
                 measured=measured,
                 projnorm=np.array(norms) if len(norms) == len(outside) else None,
             )
-            found.append(models)
-    return found
+            ensembles.append(models)
+    return ensembles
 
 
-def aligned(names: list[str], several: list[Predictions], shift: str) -> list[Predictions]:
+def _aligned(names: list[str], models: list[Predictions], shift: str) -> list[Predictions]:
     """The predictions of each model on one shift, if they are of the same samples."""
-    first = several[0]
-    for name, other in zip(names, several, strict=True):
+    first = models[0]
+    for name, other in zip(names, models, strict=True):
         same = other.classes.shape == first.classes.shape
         if not same or not np.array_equal(other.ids, first.ids):
             raise HoldfastError(
                 f"{name} and {names[0]} have different samples or kinds of predictions for '{shift}'. "
                 "Predict the same samples, as classes or as answers."
             )
-    return several
+    return models
 
 
-def confidences(
+def _confidences(
     outside: list[Predictions], inside: list[Predictions], measure: Measure
 ) -> dict[str, Array]:
     """AC, DoC and ATC of each model, as far as all models have the scores."""
-    found = [
+    estimates = [
         score_estimates(p.scores, val.scores, measure(val.classes, np.asarray(val.labels)))
         for p, val in zip(outside, inside, strict=True)
         if p.scores.keys() <= val.scores.keys()
     ]
-    if len(found) < len(outside):
+    if len(estimates) < len(outside):
         return {}
-    names = [name for name in found[0] if all(name in one for one in found)]
-    return {name: np.array([one[name] for one in found]) for name in names}
+    names = [name for name in estimates[0] if all(name in of_model for of_model in estimates)]
+    return {name: np.array([of_model[name] for of_model in estimates]) for name in names}
 
 
 # ---- accuracy and agreement out of distribution against those in distribution, on probit axes --------
@@ -251,25 +247,25 @@ def draw(ensembles: Mapping[str, Points], path: Path) -> Path:
     """Draw one panel per ensemble; returns the path."""
     rows, columns = -(-len(ensembles) // COLUMNS), min(COLUMNS, len(ensembles))
     figure, axes = panels(len(ensembles), columns, size=(3.6 * columns, 3.7 * rows))
-    for ax, (title, own) in zip(axes, ensembles.items(), strict=True):
-        draw_panel(ax, title, own)
+    for ax, (title, shares) in zip(axes, ensembles.items(), strict=True):
+        _draw_panel(ax, title, shares)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
     return saved(figure, path)
 
 
-def draw_panel(ax: Any, title: str, own: Points) -> None:
-    known = {PAIRS: own.agreement, f"{own.measured} of a model": own.accuracy}
-    both = {label: probits(values, own.samples) for label, values in known.items() if values}
+def _draw_panel(ax: Any, title: str, shares: Points) -> None:
+    known = {PAIRS: shares.agreement, f"{shares.measured} of a model": shares.accuracy}
+    both = {label: _probits(values, shares.samples) for label, values in known.items() if values}
     ends = np.concatenate([xy.ravel() for xy in both.values()])
     ends = np.linspace(ends.min() - 0.15, ends.max() + 0.15)
     texts = []
     for label, (x, y) in both.items():
         colour, size = (AGREEMENT, 6) if label == PAIRS else (ACCURACY, 16)
         ax.scatter(ndtr(x), ndtr(y), s=size, color=colour, lw=0, label=label)
-        if found := aline.line(x, y):
-            ax.plot(ndtr(ends), ndtr(found.slope * ends + found.bias), color=colour, lw=1.3)
-        texts.append(f"{label[:3]}: {found or '-'}")
+        if line := aline.line(x, y):
+            ax.plot(ndtr(ends), ndtr(line.slope * ends + line.bias), color=colour, lw=1.3)
+        texts.append(f"{label[:3]}: {line or '-'}")
     limits = ndtr(ends[[0, -1]])
     ax.plot(limits, limits, color="0.6", ls=":", lw=1, label="y = x")
     ticks = [tick for tick in TICKS if limits[0] < tick < limits[1]]
@@ -282,7 +278,7 @@ def draw_panel(ax: Any, title: str, own: Points) -> None:
     ax.text(0.03, 0.97, "\n".join(texts), transform=ax.transAxes, va="top", fontsize=7)
 
 
-def probits(values: list[list[float]], samples: list[int]) -> Array:
+def _probits(values: list[list[float]], samples: list[int]) -> Array:
     """Probits of percentages in and out of distribution, [2,n]."""
     both = zip(np.array(values).T / 100, samples, strict=True)
     return np.stack([aline.probit(shares, n) for shares, n in both])

@@ -70,24 +70,24 @@ def above_zero(values: Mapping[Key, float]) -> Difference | None:
     return paired(values, dict.fromkeys(values, 0.0))
 
 
-def rank_correlated(one: Mapping[Key, float], other: Mapping[Key, float]) -> Difference | None:
+def rank_correlated(ours: Mapping[Key, float], theirs: Mapping[Key, float]) -> Difference | None:
     """Spearman's correlation over the runs in both, in [-1,1], and its interval.
 
     The interval follows Bonett & Wright, Psychometrika 2000; a perfect correlation lies at its end. None
     with fewer than four runs, or if all numbers are the same.
     """
-    common = [key for key in one if key in other]
-    pairs = np.array([(one[key], other[key]) for key in common]).reshape(-1, 2)
+    common = [key for key in ours if key in theirs]
+    pairs = np.array([(ours[key], theirs[key]) for key in common]).reshape(-1, 2)
     n = len(pairs)
     if n < 4 or not np.ptp(pairs, axis=0).all():
         return None
     from scipy.stats import spearmanr  # deferred: slow import
 
-    found = float(spearmanr(*pairs.T).statistic)
-    half = ndtri((1 + LEVEL) / 2) * np.sqrt((1 + found**2 / 2) / (n - 3))
-    centre = np.arctanh(np.clip(found, -1 + 1e-12, 1 - 1e-12))
+    rho = float(spearmanr(*pairs.T).statistic)
+    half = ndtri((1 + LEVEL) / 2) * np.sqrt((1 + rho**2 / 2) / (n - 3))
+    centre = np.arctanh(np.clip(rho, -1 + 1e-12, 1 - 1e-12))
     low, high = np.tanh([centre - half, centre + half])
-    return Difference(found, float(low), float(high), n)
+    return Difference(rho, float(low), float(high), n)
 
 
 def share_of_runs(values: Mapping[Key, Sequence[float]]) -> Difference | None:
@@ -96,7 +96,7 @@ def share_of_runs(values: Mapping[Key, Sequence[float]]) -> Difference | None:
     Numbers of one run are not independent, so the number of runs is the sample size of the interval. One
     run has none, as elsewhere.
     """
-    numbers = [value for own in values.values() for value in own]
+    numbers = [value for of_run in values.values() for value in of_run]
     if not numbers:
         return None
     share, n = float(np.mean([value > 0 for value in numbers])), len(values)
@@ -104,12 +104,12 @@ def share_of_runs(values: Mapping[Key, Sequence[float]]) -> Difference | None:
     return Difference(share, low, high, n)
 
 
-def p_value(found: Difference | None, least: float, most: float) -> float:
+def p_value(difference: Difference | None, least: float, most: float) -> float:
     """The two-sided p-value, in [0,1], of a mean that is below `least` or above `most`; 1 if it is not.
 
     Student's, from the interval's half on the side of the limit.
     """
-    mean, low, high, n = found or (0.0, None, None, 0)
+    mean, low, high, n = difference or (0.0, None, None, 0)
     if low is None or high is None or least <= mean <= most:
         return 1.0
     gap, half = (least - mean, high - mean) if mean < least else (mean - most, mean - low)

@@ -198,8 +198,8 @@ class Run:
     @cached_property
     def below_source(self) -> bool | None:
         """Whether the run is below the source model over the stream (`collapse.gap`)."""
-        found = None if self.differences is None else gap([self.differences], self.lasting)
-        return None if found is None else is_negative(found)
+        difference = None if self.differences is None else gap([self.differences], self.lasting)
+        return None if difference is None else is_negative(difference)
 
     @cached_property
     def collapsed(self) -> bool | None:
@@ -259,19 +259,19 @@ class Run:
         return int(np.nansum(self.column("not_finite_images")))
 
 
-def find(*places: Path) -> list[Run]:
+def find(*parents: Path) -> list[Run]:
     """Every run below these folders, started or not, readable or not, without duplicates.
 
     Raises:
         HoldfastError: if a folder does not exist.
     """
-    found = {path.resolve(): path for place in places for path in folders(place)}
-    return [Run.load(path) for path in found.values()]
+    paths = {path.resolve(): path for parent in parents for path in folders(parent)}
+    return [Run.load(path) for path in paths.values()]
 
 
-def collect(*places: Path) -> list[Run]:
+def collect(*parents: Path) -> list[Run]:
     """The runs with results below these folders, sorted and linked to their source models."""
-    return with_results(find(*places))
+    return with_results(find(*parents))
 
 
 def with_results(runs: Iterable[Run]) -> list[Run]:
@@ -284,18 +284,18 @@ def with_results(runs: Iterable[Run]) -> list[Run]:
     set_beside(known)
 
     def order(run: Run) -> tuple[Any, ...]:
-        place = natural(run.stream), run.seed is None, run.seed or 0
-        return *place, run.adapts, natural(run.label), run.provenance["started"]
+        stream = natural(run.stream), run.seed is None, run.seed or 0
+        return *stream, run.adapts, natural(run.label), run.provenance["started"]
 
     return sorted(known, key=order)
 
 
 def set_beside(runs: list[Run]) -> None:
     """Link each run to those of the source model and BNAdapt with the same weights on the same stream."""
-    found = grouped(runs, lambda run: (run.provenance["method"], run.stream_id, run.weights))
+    alike = grouped(runs, lambda run: (run.provenance["method"], run.stream_id, run.weights))
     for run in runs:
         for attribute, method in (("source", "Source"), ("bnadapt", "BNAdapt")):
-            same = found.get((method, run.stream_id, run.weights), [])
+            same = alike.get((method, run.stream_id, run.weights), [])
             best = max(same, key=lambda o: (o.finished, o.override == run.override), default=None)
             setattr(run, attribute, best)
 

@@ -75,10 +75,9 @@ def formatted(table: pd.DataFrame | Lines, form: str = "text") -> str:
         text = table.to_latex(index=False, escape=True, column_format=columns).rstrip("\n")
         return text.translate(str.maketrans(LATEX))
     lines = [list(table.columns), *table.to_numpy().tolist()]
-    if form == "markdown":
-        head, *rest = [[cell.replace("|", r"\|") for cell in line] for line in lines]
-        lines = [head, ["---"] * len(head), *rest]
-        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    text = ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) for line in lines]
-    return "\n".join(line.rstrip() for line in text)
+    if form == "text":
+        options = {"tablefmt": "plain", "headers": (), "disable_numparse": True}
+        return pd.DataFrame(lines).to_markdown(index=False, **options)
+    # Without the padding of `to_markdown`, so that a longer cell changes no other line of a page.
+    head, *rest = [[cell.replace("|", r"\|") for cell in line] for line in lines]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *rest])

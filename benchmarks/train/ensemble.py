@@ -20,7 +20,7 @@ from ...callbacks.provenance import environment
 from ...files import read_json, read_yaml, write_json
 from ...run_folder import PROVENANCE
 from ..presets import CONFIGS
-from ..results.predictions import save
+from ..results.predictions import write_predictions
 from ..suites.execution import cores
 from ..suites.suite_schema import check
 from .members import Member, Task, members, trained
@@ -136,7 +136,7 @@ def run(job: Job) -> tuple[Path, float]:
     if missing := job.missing:
         task = task_of(json.dumps(job.data), job.config["base"], job.seed)
         for member, predictions in trained(task, missing, job.config):
-            save(job.file(member), predictions)
+            write_predictions(job.file(member), predictions)
         write_origin(job)
     return job.folder, time.process_time() - start
 
