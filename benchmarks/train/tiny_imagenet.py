@@ -6,14 +6,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch.optim.lr_scheduler import OneCycleLR
 
 from ...datamodules.sources.tiny_imagenet import TinyImageNet
 from ...methods.backbones import normalised
 from ...methods.backbones.nets import TinyResNet
-from .source_models import BATCH, Batches, Training, stated, write
+from .source_models import BATCH, Batches, by_sgd, common_facts, train_and_write
 
-EPOCHS, PEAK, DECAY = 30, 0.2, 5e-4
+EPOCHS = 30
 MEAN, STD = (0.480, 0.448, 0.398), (0.277, 0.269, 0.282)  # of the training images
 SMALL, SMALL_EPOCHS = 48, 0.6  # pixels of the images in the first epochs; the share of these
 LEAST_AREA = 0.4  # of a random crop, as a share of the image's
@@ -29,17 +28,12 @@ def write_tiny_imagenet(
     stream uses. Convolutions and the classifier are stored in float16; the accuracy is theirs.
     """
     source, held = TinyImageNet(data, "train"), TinyImageNet(data, "calibration")
-    epochs, steps = epochs or EPOCHS, len(source) // BATCH
+    epochs = epochs or EPOCHS
     torch.manual_seed(seed)
     model = normalised(TinyResNet(source.classes, norm), MEAN, STD)
-    model.to("cuda" if torch.cuda.is_available() else "cpu")
-    optimizer = torch.optim.SGD(
-        model.parameters(), lr=PEAK, momentum=0.9, weight_decay=DECAY, nesterov=True
-    )
-    schedule = OneCycleLR(optimizer, PEAK, total_steps=epochs * steps + 1, cycle_momentum=False)
     facts = {
-        **stated(name, seed, MEAN, STD, source),
-        "optimizer": f"SGD, OneCycle, peak {PEAK}, Nesterov momentum 0.9, weight decay {DECAY}",
+        **common_facts(name, seed, MEAN, STD, source),
+        "optimizer": "SGD, OneCycle, peak 0.2, Nesterov momentum 0.9, weight decay 0.0005",
         "augmentation": f"random crops of at least {LEAST_AREA} of the area, flips; images of "
         f"{SMALL} pixels in the first {SMALL_EPOCHS:.0%} of the epochs",
         "epochs": epochs,
@@ -47,8 +41,8 @@ def write_tiny_imagenet(
         **({} if norm == "batch" else {"norm": norm}),
     }
     batches = partial(epoch_of, *decoded(source), epochs, seed)
-    training = Training(model, batches, steps, epochs, optimizer, schedule, facts)
-    return write(out, training, held, len(held), half=True)
+    training = by_sgd(model, batches, len(source) // BATCH, epochs, facts, one_cycle=True)
+    return train_and_write(out, training, held, len(held), half=True)
 
 
 def decoded(source: TinyImageNet) -> tuple[Tensor, Tensor]:
@@ -76,9 +70,9 @@ def random_crops(images: Tensor, size: int, random: torch.Generator) -> Tensor:
     area, ratio, x, y, flip = torch.rand(5, len(images), generator=random)
     area, root = LEAST_AREA + (1 - LEAST_AREA) * area, (4 / 3) ** (ratio - 0.5)
     width, height = ((area**0.5 * side).clamp_max(1) for side in (root, 1 / root))
-    place = torch.zeros(len(images), 2, 3)
-    place[:, 0, 0] = torch.where(flip < 0.5, -width, width)
-    place[:, 1, 1] = height
-    place[:, 0, 2], place[:, 1, 2] = (1 - width) * (2 * x - 1), (1 - height) * (2 * y - 1)
-    grid = F.affine_grid(place, [len(images), 3, size, size], align_corners=False)
+    affine = torch.zeros(len(images), 2, 3)
+    affine[:, 0, 0] = torch.where(flip < 0.5, -width, width)
+    affine[:, 1, 1] = height
+    affine[:, 0, 2], affine[:, 1, 2] = (1 - width) * (2 * x - 1), (1 - height) * (2 * y - 1)
+    grid = F.affine_grid(affine, [len(images), 3, size, size], align_corners=False)
     return F.grid_sample(images, grid, "bilinear", "border", align_corners=False)
