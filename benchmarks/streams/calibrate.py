@@ -69,10 +69,11 @@ def main(argv: list[str]) -> int:
     options = vars(parser().parse_args(argv))
     out, shards, official = options["out"], options.pop("merge"), options.pop("official")
     if shards or official:
-        found = merged(shards) if shards else Calibration.load_official(official)
+        calibration = merged(shards) if shards else Calibration.load_official(official)
         with locked(out):
-            found.save(out)
-        pairs, missing = len(found.names) * (len(found.names) - 1), found.unfinished()
+            calibration.save(out)
+        count, missing = len(calibration.names), calibration.unfinished()
+        pairs = count * (count - 1)
         lacks = f"; unfinished: {missing[0][0]} and {missing[0][1]}, ..." if missing else ""
         print(f"{out}: {pairs - len(missing)} of {pairs} pairs are measured{lacks}")
     else:
@@ -115,8 +116,8 @@ def calibrate(
         raise HoldfastError("--corruptions needs two or more different corruptions.")
     for name in names:
         check(name, 5, table)
-    given = load_backbone(backbone) if isinstance(backbone, str) else deepcopy(backbone)
-    net = with_logits(given).eval().to("cuda" if torch.cuda.is_available() else "cpu")
+    network = load_backbone(backbone) if isinstance(backbone, str) else deepcopy(backbone)
+    net = with_logits(network).eval().to("cuda" if torch.cuda.is_available() else "cpu")
     opened = source
     if isinstance(opened, str):
         opened = open_source(opened, size, "calibration", crop, labels)
@@ -148,9 +149,9 @@ def calibrate(
 def corrected(meter: "AccuracyMeter", calibration: Calibration, target: float) -> Iterator[None]:
     """Shift each pair's accuracies, as logits, until its path of exact search has `target` percent.
 
-    Interpolation between whole severities leaves a path some points off. A round measures the path's
-    accuracy and takes its deviation away, the n-th by 1/n, as all measurements are as uncertain.
-    Yields after each; what was measured is in the provenance, by pair.
+    Interpolation between whole severities leaves a path some points off. Round n measures the path's
+    accuracy and removes 1/n of its deviation, as all measurements are equally uncertain. Yields after
+    each; the provenance lists the measured accuracies by pair.
     """
     walks = calibration.provenance.setdefault("walks", {"target": target, "pairs": {}})
     if walks["target"] != target:
@@ -160,11 +161,11 @@ def corrected(meter: "AccuracyMeter", calibration: Calibration, target: float) -
     numbers = range(len(calibration.names))
     for a, b in tqdm(list(permutations(numbers, 2)), desc="walks", unit=" pairs"):
         first, second = calibration.names[a], calibration.names[b]
-        found = walks["pairs"].setdefault(f"{first}, {second}", [])
-        for number in range(len(found), ROUNDS):
+        accuracies = walks["pairs"].setdefault(f"{first}, {second}", [])
+        for number in range(len(accuracies), ROUNDS):
             path = find_path(calibration.matrix(first, second), target, "exact")
-            found.append(round(meter.along(a, b, path, number), 2))
-            off = (logits(found[-1]) - logits(target)) / (number + 1)
+            accuracies.append(round(meter.along(a, b, path, number), 2))
+            off = (logits(accuracies[-1]) - logits(target)) / (number + 1)
             pair = calibration.accuracy[a, b]
             pair[:] = 100 * expit(logits(pair) + off)
             yield
@@ -201,12 +202,13 @@ def begun(path: Path, names: tuple[str, ...], provenance: dict) -> Calibration:
     if not path.exists():
         empty = np.full((len(names), len(names), LEVELS, LEVELS), np.nan, dtype=np.float32)
         return Calibration(names, empty, provenance)
-    found = Calibration.load(path)
-    if found.names != names or not agree(found.provenance, provenance, (*SETTING, "source")):
+    calibration = Calibration.load(path)
+    same = agree(calibration.provenance, provenance, (*SETTING, "source"))
+    if calibration.names != names or not same:
         raise HoldfastError(
             f"{path} belongs to a different backbone, source or setting. Choose another --out."
         )
-    return found
+    return calibration
 
 
 def agree(a: dict, b: dict, keys: tuple[str, ...]) -> bool:
@@ -261,10 +263,10 @@ class AccuracyMeter:
         index, correct = torch.arange(ROUND), 0
         drawn = permuted(index % len(self.source), len(self.source), a, b, number)
         for part, (i, j) in enumerate(path):
-            own = index[part :: len(path)]
-            images, labels = self.source.load(drawn[own], mix(3, a, b, number, own))
+            rows = index[part :: len(path)]
+            images, labels = self.source.load(drawn[rows], mix(3, a, b, number, rows))
             for draw, name, level in ((4, self.names[a], i), (5, self.names[b], j)):
-                seeds = mix(draw, a, b, number, level, own)
+                seeds = mix(draw, a, b, number, level, rows)
                 images = corrupt(
                     images.to(self.device), name, level * STEP, seeds, table=self.table
                 )
@@ -276,13 +278,11 @@ class AccuracyMeter:
         index = torch.arange(self.images)
         drawn = permuted(index % len(self.source), len(self.source), a, i)
         images, labels = self.source.load(drawn, mix(a, i, index))
-        once = [
-            corrupt(part, self.names[a], i * STEP, mix(1, a, i, own), table=self.table)
-            for part, own in zip(
-                images.to(self.device).split(PIECE), index.split(PIECE), strict=True
-            )
+        pieces = (part.split(PIECE) for part in (images.to(self.device), labels, index))
+        return [
+            (corrupt(x, self.names[a], i * STEP, mix(1, a, i, rows), table=self.table), y, rows)
+            for x, y, rows in zip(*pieces, strict=True)
         ]
-        return list(zip(once, labels.split(PIECE), index.split(PIECE), strict=True))
 
     @torch.inference_mode()
     def predict(self, images: Tensor) -> Tensor:
@@ -300,15 +300,15 @@ def measured(
     rows = list(product(numbers, levels))[first::shares]
     parts = [(a, b, i) for a, i in rows for b in numbers if b != a]
     for a, b, i in tqdm(parts, desc="calibrate", unit=" parts", smoothing=0):
-        found = meter.fill(accuracy[a, b], a, b, [(i, j) for j in levels])
+        added = meter.fill(accuracy[a, b], a, b, [(i, j) for j in levels])
         if whole:
             share_single(accuracy, a, b)
-        if found:
+        if added:
             yield
 
 
 def share_single(accuracy: np.ndarray, a: int, b: int) -> None:
-    """Give what was measured of a corruption alone to its pairs with all others."""
+    """Copy the accuracies under a single corruption to its pairs with all other corruptions."""
     for alone, every in (
         (accuracy[a, b, :, 0], accuracy[a, :, :, 0]),
         (accuracy[a, b, 0], accuracy[:, b, 0]),

@@ -50,7 +50,7 @@ def complete(path: Path, size: int) -> bool:
         return False
 
 
-def make(stream: CCC, folder: Path, size: int, number: int) -> bool:
+def write_missing(stream: CCC, folder: Path, size: int, number: int) -> bool:
     """Write a shard if it is missing or damaged; returns whether it was written."""
     path = folder / tar.shard_name(number)
     with written(path), locked(path):
@@ -101,10 +101,12 @@ def main(argv: list[str]) -> int:
     )
     folder = args.out / tar.run_name(stream.target, args.speed, args.seed)
     size = tar.shard_size(args.speed, args.shard_images)
-    note(folder / "provenance.json", {**stream.identity, "quality": QUALITY, "shard_images": size})
+    record_stream(
+        folder / "provenance.json", {**stream.identity, "quality": QUALITY, "shard_images": size}
+    )
     share, shares = args.share
     numbers = range(-(-args.images // size))[share::shares]
-    fresh, task = 0, partial(make, stream, folder, size)
+    fresh, task = 0, partial(write_missing, stream, folder, size)
     with (
         ProcessPoolExecutor(args.workers, initializer=begin) as pool,
         tqdm(total=len(numbers) * size, desc="generate", unit="img", unit_scale=True) as bar,
@@ -116,12 +118,12 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def note(path: Path, facts: dict[str, Any]) -> None:
+def record_stream(path: Path, facts: dict[str, Any]) -> None:
     """Record the stream of a folder; refuses a folder with shards of a different stream, unchanged."""
-    there, facts = read_json(path), jsonable(facts)
-    if other := [key for key in there.keys() & facts if there[key] != facts[key]]:
+    recorded, facts = read_json(path), jsonable(facts)
+    if changed := [key for key in recorded.keys() & facts if recorded[key] != facts[key]]:
         raise HoldfastError(
-            f"{path.parent} contains shards of a stream with a different {', '.join(sorted(other))}. "
+            f"{path.parent} contains shards of a stream with a different {', '.join(sorted(changed))}. "
             "Choose another --out."
         )
     with written(path):

@@ -90,8 +90,8 @@ def load(name: str) -> dict[str, Any]:
     file = file if file.is_file() else Path(name)
     config = read_yaml(file)
     check(Description, config, str(file))
-    for title, own in config["ensembles"].items():
-        if "projnorm" in own and own["training"] != "probe":
+    for title, entry in config["ensembles"].items():
+        if "projnorm" in entry and entry["training"] != "probe":
             raise HoldfastError(
                 f"{file}: {title}: projnorm supports only training: probe. Change or remove it."
             )
@@ -100,20 +100,13 @@ def load(name: str) -> dict[str, Any]:
 
 def jobs(config: dict[str, Any]) -> list[Job]:
     """All jobs of a description, grouped by seed, as ensembles of one seed share their data."""
-    return [
-        Job(
-            Path(config["out"], name, f"seed{seed}", f"{source}-{float(share):g}"),
-            config["data"],
-            own,
-            source,
-            share,
-            seed,
-        )
-        for seed in config["seeds"]
-        for name, own in config["ensembles"].items()
-        for source, shares in own["diversity"].items()
-        for share in shares
-    ]
+    todo = []
+    for seed in config["seeds"]:
+        for name, entry in config["ensembles"].items():
+            for source, share in ((s, x) for s, xs in entry["diversity"].items() for x in xs):
+                folder = Path(config["out"], name, f"seed{seed}", f"{source}-{float(share):g}")
+                todo.append(Job(folder, config["data"], entry, source, share, seed))
+    return todo
 
 
 def train(todo: list[Job], count: int | None = None) -> float:
@@ -122,8 +115,8 @@ def train(todo: list[Job], count: int | None = None) -> float:
     count = count or cores()
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the processes, before they import torch
     with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
-        found = pool.map(run, todo) if count > 1 else map(run, todo)
-        for done, (folder, seconds) in enumerate(found, 1):
+        finished = pool.map(run, todo) if count > 1 else map(run, todo)
+        for done, (folder, seconds) in enumerate(finished, 1):
             print(f"[{done}/{len(todo)}] {folder}: {seconds:.1f} processor seconds", flush=True)
             total += seconds
     return total

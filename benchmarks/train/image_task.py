@@ -81,10 +81,10 @@ def shifted(config: dict[str, Any], seed: int) -> Examples:
     stream: Stream = built(Stream, merged(config, {"init_args": {"seed": seed}}))
     if stream.images is None:
         raise HoldfastError(f"{type(stream).__name__} is endless. Set images or epochs.")
-    found = [stream.batch(part) for part in torch.arange(stream.images).split(PIECE)]
-    images = torch.cat([(batch.images * 255).round().to(torch.uint8) for batch in found])
-    labels = torch.cat([batch.labels for batch in found])
-    return Examples(images, labels, torch.cat([batch.index for batch in found]))
+    batches = [stream.batch(part) for part in torch.arange(stream.images).split(PIECE)]
+    images = torch.cat([(batch.images * 255).round().to(torch.uint8) for batch in batches])
+    labels = torch.cat([batch.labels for batch in batches])
+    return Examples(images, labels, torch.cat([batch.index for batch in batches]))
 
 
 def built(kind: type, config: dict[str, Any] | str) -> Any:
@@ -106,8 +106,8 @@ def base_model(name: str) -> nn.Module:
     """
     if name == "pixels":
         return Pixels()
-    if found := RANDOM.fullmatch(name):
-        return RandomFeatures(int(found[1]))
+    if count := RANDOM.fullmatch(name):
+        return RandomFeatures(int(count[1]))
     if name.startswith("timm/") and "." in name:
         return timm_features(name)
     with torch.random.fork_rng(devices=[]):

@@ -48,6 +48,11 @@ class Examples(NamedTuple):
     labels: Tensor  # classes [n], or first and last token of answers [n,2], int64
     ids: Tensor  # positions in the source [n], int64
 
+    def predicted(self, answers: np.ndarray, scores: dict[str, np.ndarray]) -> Predictions:
+        """The predictions of a model, like the labels."""
+        labels = self.labels.numpy().astype(np.int32)
+        return Predictions(self.ids.numpy(), answers.astype(np.int32), labels, scores)
+
 
 class Task(ABC):
     """What the members of an ensemble learn: data sets, a base model, and the form of their outputs.
@@ -80,35 +85,32 @@ class Task(ABC):
 
     def predictions(self, outputs: dict[str, Tensor]) -> dict[str, Predictions]:
         """Classes and scores from logits [n,C] of each set, with a temperature from validation data."""
-        logits = {name: own.numpy() for name, own in outputs.items()}
         labels = self.sets[VALIDATION].labels.numpy()
-        temperature = fit_temperature(logits[VALIDATION], labels)
-        found = {}
-        for name, own in logits.items():
+        temperature = fit_temperature(outputs[VALIDATION].numpy(), labels)
+        predictions = {}
+        for name, logits in outputs.items():
             scores: dict[str, np.ndarray] = {}
             for end, t in (("", 1.0), ("_T", temperature)):
-                probs = probabilities(own, t)
+                probs = probabilities(logits.numpy(), t)
                 scores[f"confidence{end}"] = probs.max(1)
                 scores[f"entropy{end}"] = negative_entropy(probs)
-            classes = own.argmax(1).astype(np.int32)
-            ids, true = self.sets[name].ids.numpy(), self.sets[name].labels.numpy()
-            found[name] = Predictions(ids, classes, true.astype(np.int32), scores)
-        return found
+            predictions[name] = self.sets[name].predicted(logits.numpy().argmax(1), scores)
+        return predictions
 
     @torch.no_grad()
     def outputs_of(self, model: nn.Module, name: str) -> Tensor:
         """The model's outputs [n,...] for a set."""
-        own = self.sets[name]
-        rows = torch.arange(len(own.ids)).split(self.piece)
-        return torch.cat([model(self.inputs(own, part)) for part in rows])
+        examples = self.sets[name]
+        rows = torch.arange(len(examples.ids)).split(self.piece)
+        return torch.cat([model(self.inputs(examples, part)) for part in rows])
 
     @cached_property
     def features(self) -> dict[str, Tensor]:
         """Features [n,D] of all sets, scaled so that those of the training set have a mean square of 1."""
         model = self.with_head(self.base, nn.Identity()).eval()
-        found = {name: self.outputs_of(model, name) for name in self.sets}
-        scale = float(found[TRAIN].square().mean().sqrt()) or 1.0
-        return {name: own / scale for name, own in found.items()}
+        features = {name: self.outputs_of(model, name) for name in self.sets}
+        scale = float(features[TRAIN].square().mean().sqrt()) or 1.0
+        return {name: of_set / scale for name, of_set in features.items()}
 
 
 def members(
@@ -118,12 +120,12 @@ def members(
 
     Random heads and orders use one common subset, which is the fair control for subsets of that size.
     """
-    found = []
+    everyone = []
     for number in range(count * len(budgets)):
         budget = budgets[number // count]
-        own = {name: seed * 1000 + (1 + number if name == source else 0) for name in SOURCES}
-        found.append(Member(f"{number:03d}-steps{budget}", budget, **own, fraction=fraction))
-    return found
+        seeds = {name: seed * 1000 + (1 + number if name == source else 0) for name in SOURCES}
+        everyone.append(Member(f"{number:03d}-steps{budget}", budget, **seeds, fraction=fraction))
+    return everyone
 
 
 def subset_of(member: Member, length: int) -> Tensor:
@@ -134,15 +136,14 @@ def subset_of(member: Member, length: int) -> Tensor:
 
 def batches(member: Member, length: int, batch: int) -> Iterator[Tensor]:
     """The indices of the examples of each of the member's steps, reshuffled every epoch."""
-    own = subset_of(member, length)
-    batch = min(batch, len(own))
-    steps = len(own) // batch
+    subset = subset_of(member, length)
+    batch = min(batch, len(subset))
     for step in range(member.budget):
-        epoch, place = divmod(step, steps)
-        if place == 0:
+        epoch, number = divmod(step, len(subset) // batch)
+        if number == 0:
             random = torch.Generator().manual_seed(member.order * 100_000 + epoch)
-            order = own[torch.randperm(len(own), generator=random)]
-        yield order[place * batch : (place + 1) * batch]
+            order = subset[torch.randperm(len(subset), generator=random)]
+        yield order[number * batch : (number + 1) * batch]
 
 
 def new_head(member: Member, features: int, classes: int, scale: float) -> Tensor:
@@ -179,8 +180,8 @@ def finetuned(task: Task, member: Member, training: str, settings: dict[str, Any
     model = task.with_head(with_lora(base) if training == "lora" else base, head)
     model.train(task.dropout)
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    make = task.optimizers.get(training, torch.optim.AdamW)
-    optimizer = make(parameters, lr=settings["lr"], weight_decay=settings["weight_decay"])
+    kind = task.optimizers.get(training, torch.optim.AdamW)
+    optimizer = kind(parameters, lr=settings["lr"], weight_decay=settings["weight_decay"])
     for rows in batches(member, len(train.ids), settings["batch"]):
         loss = task.loss(model(task.inputs(train, rows)), train, rows)
         optimizer.zero_grad()
@@ -216,8 +217,8 @@ def probed(
     features, labels = task.features, task.sets[TRAIN].labels
     weights = probe(missing, features[TRAIN], labels, task.outputs, settings)
     logits = {
-        name: own @ weights[:, :-1] + weights[:, -1:]
-        for name, own in features.items()
+        name: of_set @ weights[:, :-1] + weights[:, -1:]
+        for name, of_set in features.items()
         if name != TRAIN
     }
     norms: dict[str, list[float]] = {}
@@ -231,10 +232,10 @@ def probed(
             pairs = zip(reference.numpy(), other.numpy(), strict=True)
             norms[shift] = [projection_norm([a], [b]) for a, b in pairs]
     for number, member in enumerate(missing):
-        found = task.predictions({name: own[number] for name, own in logits.items()})
-        for shift, own in norms.items():
-            found[shift] = found[shift]._replace(projnorm=own[number])
-        yield member, found
+        predictions = task.predictions({name: of_set[number] for name, of_set in logits.items()})
+        for shift, of_shift in norms.items():
+            predictions[shift] = predictions[shift]._replace(projnorm=of_shift[number])
+        yield member, predictions
 
 
 def probe(
@@ -251,19 +252,19 @@ def probe(
     labels = labels.expand(len(all_members), -1)
     count, size = len(all_members), features.shape[1]
     weight = torch.zeros(count, size + 1, classes)
-    for own, member in zip(weight, all_members, strict=True):
-        own[:-1] = new_head(member, size, classes, settings["init"])
+    for head, member in zip(weight, all_members, strict=True):
+        head[:-1] = new_head(member, size, classes, settings["init"])
     streams = [batches(member, len(features), settings["batch"]) for member in all_members]
     budgets = torch.tensor([member.budget for member in all_members])
     for step in range(int(budgets.max())):
         running = (budgets > step).nonzero().squeeze(1)
         rows = torch.stack([next(streams[k]) for k in running.tolist()])
-        x, own = features[rows], weight[running]
-        logits = torch.baddbmm(own[:, -1:], x, own[:, :-1])
+        x, heads = features[rows], weight[running]
+        logits = torch.baddbmm(heads[:, -1:], x, heads[:, :-1])
         error = (
             logits.softmax(2) - F.one_hot(labels[running[:, None], rows], classes)
         ) / rows.shape[1]
         gradient = torch.cat([x.transpose(1, 2) @ error, error.sum(1, keepdim=True)], 1)
-        gradient = gradient + settings["weight_decay"] * own
-        weight[running] = own - settings["lr"] * gradient
+        gradient = gradient + settings["weight_decay"] * heads
+        weight[running] = heads - settings["lr"] * gradient
     return weight

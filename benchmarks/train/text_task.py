@@ -27,7 +27,7 @@ from .members import TRAIN, Examples, Task
 
 LENGTH = 384  # tokens, as is usual for SQuAD
 MISSING = "Text needs transformers and datasets. Run: pip install 'holdfast[text]'."
-OWN = {"first", "examples", "columns", "length"}  # keys of an entry that are not load_dataset's
+SETTINGS = {"first", "examples", "columns", "length"}  # of an entry; the others are load_dataset's
 ALLOWED = "allowed"  # among the inputs: whether an answer may begin or end at a token, bool [n,N]
 
 
@@ -46,11 +46,11 @@ class TextTask(Task):
         self.first = tokenizer.cls_token is not None
         shifts = {variant.name: variant.config for variant in expanded(data["shifts"])}
         sets = {TRAIN: data["train"], VALIDATION: data["validation"], **shifts}
-        self.sets = {k: load_texts(own, self.qa, tokenizer, seed) for k, own in sets.items()}
+        self.sets = {k: read_texts(v, self.qa, tokenizer, seed) for k, v in sets.items()}
         self.outputs = 2 if self.qa else int(self.sets[TRAIN].labels.max()) + 1
 
     def inputs(self, examples: Examples, rows: Tensor) -> dict[str, Tensor]:
-        return {name: own[rows] for name, own in examples.inputs.items() if name != ALLOWED}
+        return {name: ids[rows] for name, ids in examples.inputs.items() if name != ALLOWED}
 
     def new_base(self, seed: int) -> nn.Module:
         from transformers import AutoModel
@@ -81,21 +81,20 @@ class TextTask(Task):
         if not self.qa:
             return super().predictions(outputs)
         spans = {}
-        for name, own in outputs.items():
-            logits = masked(own, self.sets[name].inputs[ALLOWED]).double().numpy()
+        for name, of_tokens in outputs.items():
+            logits = masked(of_tokens, self.sets[name].inputs[ALLOWED]).double().numpy()
             spans[name] = logits[..., 0], logits[..., 1]
         labels = self.sets[VALIDATION].labels.numpy()
         temperatures = fit_span_temperatures(*spans[VALIDATION], labels)
-        found = {}
+        predictions = {}
         for name, (starts, ends) in spans.items():
             answers = best_answers(starts, ends)
             scores: dict[str, np.ndarray] = {}
             for end, both in (("", (1.0, 1.0)), ("_T", temperatures)):
                 scores[f"confidence{end}"] = span_probability(starts, ends, answers, both)
                 scores[f"entropy{end}"] = span_negative_entropy(starts, ends, both)
-            ids, true = self.sets[name].ids.numpy(), self.sets[name].labels.numpy()
-            found[name] = Predictions(ids, answers.astype(np.int32), true.astype(np.int32), scores)
-        return found
+            predictions[name] = self.sets[name].predicted(answers, scores)
+        return predictions
 
 
 def masked(logits: Tensor, allowed: Tensor) -> Tensor:
@@ -143,7 +142,7 @@ def language_model(name: str) -> tuple[nn.Module, Any]:
     return model.eval(), tokenizer
 
 
-def load_texts(config: dict[str, Any], qa: bool, tokenizer: Any, seed: int) -> Examples:
+def read_texts(config: dict[str, Any], qa: bool, tokenizer: Any, seed: int) -> Examples:
     """Load `examples` examples (default: all) of a dataset, starting at `first` in an order by the seed.
 
     The other entries are those of `datasets.load_dataset` (path, name, split, data_files), `columns` (the
@@ -154,9 +153,10 @@ def load_texts(config: dict[str, Any], qa: bool, tokenizer: Any, seed: int) -> E
         from datasets import load_dataset
     except ImportError:
         raise HoldfastError(MISSING) from None
-    arguments = {key: value for key, value in config.items() if key not in OWN}
+    arguments = {key: value for key, value in config.items() if key not in SETTINGS}
+    arguments.setdefault("split", "train")
     try:
-        data = load_dataset(**{"split": "train", **arguments})
+        data = load_dataset(**arguments)
     except Exception as error:  # errors of the hub, files or formats
         raise HoldfastError(
             f"Cannot load the data {arguments} ({reason(error)}). Check path, name and split."
@@ -176,17 +176,19 @@ def load_texts(config: dict[str, Any], qa: bool, tokenizer: Any, seed: int) -> E
         )
     ids = permuted(torch.arange(first, first + count), len(data), 5, seed)
     rows = data.select(ids.tolist())
-    found = tokenizer(
-        *(list(rows[name]) for name in columns),
+    first_texts, second_texts = (list(rows[name]) for name in columns)
+    tokens = tokenizer(
+        first_texts,
+        second_texts,
         truncation="only_second",
         max_length=config.get("length", LENGTH),
         padding="max_length",
         return_offsets_mapping=True,
         return_tensors="np",
     )
-    offsets = found.pop("offset_mapping")
-    second = np.array([[part == 1 for part in found.sequence_ids(k)] for k in range(count)])
-    inputs = {name: torch.as_tensor(np.asarray(own)) for name, own in found.items()}
+    offsets = tokens.pop("offset_mapping")
+    second = np.array([[part == 1 for part in tokens.sequence_ids(k)] for k in range(count)])
+    inputs = {name: torch.as_tensor(np.asarray(values)) for name, values in tokens.items()}
     if qa:
         answers = list(rows["answers"])
         spans = [span(a, o, s) for a, o, s in zip(answers, offsets, second, strict=True)]
@@ -194,7 +196,7 @@ def load_texts(config: dict[str, Any], qa: bool, tokenizer: Any, seed: int) -> E
         return Examples(inputs | {ALLOWED: torch.from_numpy(second)}, torch.tensor(spans), ids)
     labels = torch.tensor(rows["label"])
     known = labels >= 0  # in SNLI, -1 means that annotators disagree
-    return Examples({k: own[known] for k, own in inputs.items()}, labels[known], ids[known])
+    return Examples({k: v[known] for k, v in inputs.items()}, labels[known], ids[known])
 
 
 def span(answers: dict[str, Any], offsets: np.ndarray, context: np.ndarray) -> tuple[int, int]:
