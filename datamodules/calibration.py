@@ -86,13 +86,9 @@ class Calibration(NamedTuple):
             raise HoldfastError(
                 f"{path} is not a pickle of arrays ({reason(error)}). Download it from {_ORIGIN}."
             ) from error
-        provenance = {
-            "backbone": "torchvision/resnet50.IMAGENET1K_V1",
-            "source": "5,000 images of ImageNet's validation set",
-            "origin": _ORIGIN,
-            "table": "imagenet",
-            "size": 224,
-        }
+        provenance: dict[str, Any] = {"backbone": "torchvision/resnet50.IMAGENET1K_V1", "size": 224}
+        provenance |= {"source": "5,000 images of ImageNet's validation set", "origin": _ORIGIN}
+        provenance["table"] = "imagenet"
         return cls(CORRUPTIONS, accuracy, provenance)
 
     def save(self, path: Path) -> None:
@@ -106,7 +102,7 @@ class Calibration(NamedTuple):
                 provenance=np.array(json.dumps(self.provenance)),
             )
 
-    def check(self, names: Iterable[str]) -> None:
+    def check_pairs(self, names: Iterable[str]) -> None:
         """Raise HoldfastError if a pair was not measured, or not completely."""
         names = set(names)
         if missing := sorted(names - set(self.names)):
@@ -155,7 +151,7 @@ class Calibration(NamedTuple):
 
         Raises HoldfastError if the pair was not measured.
         """
-        self.check((first, second))
+        self.check_pairs((first, second))
         pair = self.accuracy[self.names.index(first), self.names.index(second)].astype(np.float64)
         return _between(pair[::WHOLE, ::WHOLE]) if self.whole else pair
 

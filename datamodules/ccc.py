@@ -161,10 +161,8 @@ class CCC(Stream):
         **kwargs: Any,
     ) -> None:
         one_of("published", "exact", search=search)
-        self.search: Search = search
-        self.target = target_of(difficulty)
         in_range(1, speed=speed)
-        self.speed = speed
+        self.search, self.target, self.speed = search, target_of(difficulty), speed
         super().__init__(source, images=images, seed=seed, table=table, quality=quality, **kwargs)
         self.calibration = Calibration.load(calibration)
         self.calibration.check_table(table)
@@ -173,7 +171,7 @@ class CCC(Stream):
             raise HoldfastError(
                 f"corruptions={list(self.corruptions)}: a walk needs two different corruptions."
             )
-        self.calibration.check(self.corruptions)
+        self.calibration.check_pairs(self.corruptions)
         for name in self.corruptions:
             check(name, 5, table)
         self._paths: dict[tuple[str, str], list[tuple[int, int]]] = {}
@@ -188,7 +186,10 @@ class CCC(Stream):
                 f"The calibration was measured with {' and '.join(differences)}: the source model's "
                 f"accuracy will not be {self.target:g} %. Measure this model with holdfast calibrate."
             )
-        if self.images is not None and (walks := self.whole_walks(self.images)) < _FEWEST:
+        if self.images is None:
+            return
+        lengths = accumulate(len(self.path(*pair)) for pair in islice(self.pairs(), _FEWEST))
+        if (walks := sum(length * self.speed <= self.images for length in lengths)) < _FEWEST:
             rank_zero_warn(
                 f"images={self.images} at speed={self.speed} are {walks} whole walks from one corruption "
                 f"to the next. The source model's accuracy is {self.target:g} % on average over many "
@@ -219,11 +220,6 @@ class CCC(Stream):
             matrix = self.calibration.matrix(first, second)
             self._paths[first, second] = find_path(matrix, self.target, self.search)
         return self._paths[first, second]
-
-    def whole_walks(self, images: int) -> int:
-        """How many walks the first `images` complete, at most FEWEST."""
-        lengths = accumulate(len(self.path(*pair)) for pair in islice(self.pairs(), _FEWEST))
-        return sum(length * self.speed <= images for length in lengths)
 
     def severity_pairs(self) -> Iterator[Corruptions]:
         """The two corruptions of each step, walk after walk, including those of severity 0."""

@@ -5,7 +5,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from .. import HoldfastError
+from .. import HoldfastError, in_range
 from ..imagenet import CORRUPTIONS, EXTRA, FAMILIES
 from .concatenation import Concatenation, Part
 from .sources import ImageSource
@@ -43,9 +43,7 @@ class CINC(Concatenation):
         **kwargs: see `Concatenation`.
     """
 
-    orders: tuple[tuple[str, ...], ...] = tuple(
-        tuple(CORRUPTIONS[i] for i in order) for order in _COTTA
-    )
+    orders = tuple(tuple(CORRUPTIONS[i] for i in order) for order in _COTTA)
     origin = "https://zenodo.org/records/2235448"
 
     def __init__(
@@ -59,16 +57,13 @@ class CINC(Concatenation):
         quality: int | None = 85,
         **kwargs: Any,
     ) -> None:
-        name = type(self).__name__
         if (source is None) == (folder is None):
+            name = type(self).__name__
             raise HoldfastError(
                 f"{name} takes either `source` (clean images) or `folder`. Pass exactly one."
             )
+        in_range(0, len(self.orders) - 1, order=order)
         number = seed % len(self.orders) if order is None else order
-        if not 0 <= number < len(self.orders):
-            raise HoldfastError(
-                f"{name} has no order {order}. Choose from 0 to {len(self.orders) - 1}."
-            )
         parts = []
         for corruption in self.orders[number]:
             images = source or ImageNet(self.find_folder(str(folder), corruption, severity))

@@ -46,10 +46,8 @@ class Concatenation(Stream):
             for corruption, severity in {pair for part in parts for pair in part.corruptions}:
                 check(corruption, severity, table)
         if drop_last:
-            parts = [
-                part._replace(num_images=part.num_images - part.num_images % max(batch_size, 1))
-                for part in parts
-            ]
+            size = max(batch_size, 1)
+            parts = [p._replace(num_images=p.num_images // size * size) for p in parts]
             if not all(part.num_images for part in parts):
                 raise HoldfastError(
                     f"drop_last=True removes all batches, because none has {batch_size} images. "

@@ -28,16 +28,16 @@ class Recurring(StreamWrapper):
 
     facts = ("seed", "visits")
 
-    @classmethod
-    def order_of(cls, facts: Mapping[str, Any], inner: str) -> str:
-        return f"{inner}, {facts['visits'] or 'endless'} visits"
-
     def __init__(self, stream: Stream, visits: int | None = 20, **kwargs: Any) -> None:
         in_range(1, visits=visits)
         self.length = length_of(stream, type(self).__name__)
         super().__init__(stream, None if visits is None else visits * self.length, **kwargs)
         self.visits = visits
         self.segments_a_visit = stream.segment_at(self.length - 1) + 1
+
+    @classmethod
+    def order_of(cls, facts: Mapping[str, Any], inner: str) -> str:
+        return f"{inner}, {facts['visits'] or 'endless'} visits"
 
     def segments(self) -> Iterator[tuple[Corruptions, int]]:
         once = [
@@ -67,16 +67,16 @@ class MixedDomains(StreamWrapper):
 
     facts = ("seed", "delta")
 
-    @classmethod
-    def order_of(cls, facts: Mapping[str, Any], inner: str) -> str:
-        delta = facts["delta"]
-        return f"{inner}, corruptions mixed" + ("" if delta is None else f" (delta {delta:g})")
-
     def __init__(self, stream: Stream, delta: float | None = None, **kwargs: Any) -> None:
         in_range(0, delta=delta)
         self.length = length_of(stream, type(self).__name__)
         super().__init__(stream, self.length, **kwargs)
         self.delta = delta
+
+    @classmethod
+    def order_of(cls, facts: Mapping[str, Any], inner: str) -> str:
+        delta = facts["delta"]
+        return f"{inner}, corruptions mixed" + ("" if delta is None else f" (delta {delta:g})")
 
     def positions(self, index: Tensor) -> Tensor:
         if self.delta is None:

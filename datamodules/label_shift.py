@@ -26,21 +26,18 @@ class CorrelatedLabels(ReorderingWrapper):
     Within each window every class is divided among time slots by shares drawn from a symmetric Dirichlet
     distribution. Within a slot images come class by class. Images and positions of corruptions stay.
 
-    How strongly labels are correlated follows from delta x slots and from the images of a class in a
-    window. `identity` says it: the mean number of classes in a batch of 64, beside that of independent
-    labels. Orders made by the official code have 1.3 of 10 (NOTE, RoTTA, ROID: 10 classes of 1,000
-    images), 16 of 48 (RoTTA: 100 classes of 100) and 20 of 62 (ROID: 1,000 classes of 75, delta 0.01).
+    How strongly labels are correlated depends on delta, the slots and the images of a class in a window.
+    `identity` says it: the mean number of classes in a batch of 64, beside that of independent labels.
+    The guide on streams lists both for the orders that the official code makes.
 
     Args:
         stream: the other stream; its source must know the labels.
-        delta: concentration of the Dirichlet distribution; smaller values give stronger
-            correlation; 0 sorts each window by class. Published values: 0.1 for CIFAR (NOTE, RoTTA,
-            ROID), 0.01 for ImageNet-C (ROID).
-        window: number of images that are reordered together, across segments if necessary; default: each
-            segment separately. CCC's segments are too short for most numbers of classes, so set a
-            window.
-        slots: number of time slots; default: as many as classes, at most 100 (RoTTA's code). NOTE's and
-            ROID's have as many as classes, however many there are.
+        delta: concentration of the Dirichlet distribution; smaller values give stronger correlation,
+            0 sorts each window by class. Published: 0.1 for CIFAR (NOTE, RoTTA, ROID), 0.01 for
+            ImageNet-C (ROID).
+        window: number of images that are reordered together, across segments if necessary; default:
+            each segment separately. CCC's segments are too short for most numbers of classes.
+        slots: number of time slots; default: one per class (NOTE, ROID), at most 100 (RoTTA's code).
         **kwargs: see `StreamWrapper`.
 
     Raises HoldfastError if labels are unknown, or a window would mix precorrupted segments.
@@ -94,15 +91,11 @@ class CorrelatedLabels(ReorderingWrapper):
 
     @classmethod
     def order_of(cls, facts: Mapping[str, Any], inner: str) -> str:
-        delta, terms = facts["delta"], []
-        if delta:
-            terms.append(f"delta {delta:g}")
+        terms = [f"delta {facts['delta']:g}"] if facts["delta"] else []
         if "classes_in_a_batch" in facts:
-            ordered, independent = facts["classes_in_a_batch"]
-            terms.append(
-                f"{ordered:.0f} classes in a batch of {_BATCH}, {independent:.0f} at random"
-            )
-        change = "labels correlated" if delta else "labels sorted"
+            text = "{:.0f} classes in a batch of 64, {:.0f} at random"
+            terms.append(text.format(*facts["classes_in_a_batch"]))
+        change = "labels correlated" if facts["delta"] else "labels sorted"
         return other_labels(inner, f"{change} ({'; '.join(terms)})" if terms else change)
 
     def positions(self, index: Tensor) -> Tensor:
@@ -133,8 +126,8 @@ class CorrelatedLabels(ReorderingWrapper):
 class ClassImbalance(StreamWrapper):
     """Another stream with a long-tailed class distribution: images of rarer classes are left out.
 
-    In every segment the class of rank r = 0 ... C-1 keeps the share ratio^(-r / (C-1)) of its images, at
-    least one. The ranks are drawn once from the seed.
+    In every segment the class of rank r = 0 ... C-1, drawn once from the seed, keeps the share
+    ratio^(-r / (C-1)) of its images, at least one.
 
     Args:
         stream: the other stream; its source must know the labels.
@@ -144,16 +137,16 @@ class ClassImbalance(StreamWrapper):
 
     facts = ("seed", "ratio")
 
-    @classmethod
-    def order_of(cls, facts: Mapping[str, Any], inner: str) -> str:
-        return other_labels(inner, f"classes imbalanced {facts['ratio']:g} to 1")
-
     def __init__(self, stream: Stream, ratio: float = 10.0, **kwargs: Any) -> None:
         in_range(1, ratio=ratio)
         super().__init__(stream, None, **kwargs)
         self.ratio = ratio
         if stream.images is not None:
             self.images = self.segment(stream.segment_at(stream.images - 1)).end
+
+    @classmethod
+    def order_of(cls, facts: Mapping[str, Any], inner: str) -> str:
+        return other_labels(inner, f"classes imbalanced {facts['ratio']:g} to 1")
 
     def segments(self) -> Iterator[tuple[Corruptions, int]]:
         end = self.stream.images
@@ -183,14 +176,13 @@ def correlated_order(
 ) -> np.ndarray:
     """An order in which the members of a group are close together: int [N] numbers -> positions [N].
 
-    Each group is divided among time slots by shares drawn from Dirichlet(delta); full slots get no
-    further images (NOTE, Gong et al. 2022, section 4.1, and its code). `slots`: their number; default: as
-    many as groups. delta=0: one slot, that is sorted by group, the groups in random order.
+    Each group is divided among time slots (default: one per group) by shares drawn from Dirichlet(delta);
+    full slots get no further images (NOTE, Gong et al. 2022, section 4.1, and its code). delta=0: one
+    slot, that is sorted by group, the groups in random order.
 
-    Example:
-        >>> groups = np.array([0, 1, 0, 1, 0, 1])
-        >>> sorted(groups[correlated_order(groups, 0, 7)][:3].tolist()) in ([0, 0, 0], [1, 1, 1])
-        True
+    >>> groups = np.array([0, 1, 0, 1, 0, 1])
+    >>> sorted(groups[correlated_order(groups, 0, 7)][:3].tolist()) in ([0, 0, 0], [1, 1, 1])
+    True
     """
     # Not a Generator: the numbers of RandomState are the same in every version of NumPy.
     random = np.random.RandomState(seed)

@@ -60,9 +60,9 @@ class Batches(IterableDataset):
 class StreamLoader:
     """Finishes batches in the main process, by `finish`.
 
-    It is no DataLoader, which a Trainer that predicts would make anew with a sampler, but iterates one.
-    The loader corrupts on the device, rather than a hook of the Trainer, so that EATA's look-ahead and
-    loops without a Trainer get corrupted batches too.
+    It iterates a DataLoader, but is none, as a predicting Trainer would replace that by one with a
+    sampler. It corrupts on the device, rather than a hook of the Trainer, so that EATA's look-ahead
+    and loops without a Trainer get corrupted batches too.
     """
 
     join: Callable[[Iterator[Batch]], Iterator[Batch]] = staticmethod(iter)
@@ -86,8 +86,8 @@ class StreamLoader:
     def __len__(self) -> int:
         """The number of batches.
 
-        An endless stream raises TypeError; so does one that is at its end, since a Trainer would skip a
-        run without batches, even a resumed one that only has to write its results.
+        Raises TypeError if the stream is endless, or at its end: a Trainer would skip a run without
+        batches, even a resumed one that only has to write its results.
         """
         images, start = self.dataset.images, self.dataset.start
         if images is None or images <= start:
@@ -138,9 +138,6 @@ def _raise_refusals(items: Iterator[_T | HoldfastError]) -> Iterator[_T]:
         yield item
 
 
-# ---- worker processes --------------------------------------------------------------------------
-
-
 class WorkerDied(HoldfastError):
     """A process that makes batches was killed; the run can continue from its last checkpoint."""
 
@@ -148,8 +145,7 @@ class WorkerDied(HoldfastError):
 def _leave_endings_to_the_main_process(worker: int) -> None:
     """Ignore Ctrl-C and SIGTERM, which reach all processes of a terminal or a cluster's job.
 
-    The main process saves the run and then ends its workers; they end too when it is gone. If it stops
-    while it fetches a batch, because another worker died, they print nothing.
+    The main process saves the run and then ends its workers. They also end, silently, if it is gone.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
@@ -187,11 +183,9 @@ def death_in_a_sentence() -> Iterator[None]:
 
 
 def _in_shared_memory(batch: Batch) -> Batch:
-    """Move a worker's batch to shared memory in its main thread, which can report errors.
+    """Move a worker's batch to shared memory in its main thread; raises HoldfastError if it is full.
 
-    In the thread that sends batches torch's error is lost, and the main process would wait forever.
-
-    Raises HoldfastError if it is full.
+    In the thread that sends batches torch's error would be lost, and the main process wait forever.
     """
     try:
         return Batch(*(rows.share_memory_() for rows in batch))

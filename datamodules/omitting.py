@@ -19,11 +19,10 @@ from .wrapper import MIXED, StreamWrapper
 
 
 class _Chosen(NamedTuple):
-    """Which images remain, and the network's mean entropy on them and on the omitted ones."""
+    """Which images remain."""
 
     positions: Tensor  # int64 [n], in the other stream
-    # Numbers of images, mean entropies in nats, and a digest of the positions.
-    facts: dict[str, Any]
+    facts: dict[str, Any]  # number of images, mean entropies in nats, digest of the positions
 
 
 class Omitting(StreamWrapper):

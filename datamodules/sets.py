@@ -15,7 +15,6 @@ from .calibration import ASSETS
 from .concatenation import Concatenation, Part
 from .sources.folder import Crop, ImageFolder, class_folders
 
-_DEPTH = 4  # folders between the root and the class folders, at most
 _EXAMPLES = {"synsets": "n01440764", "numbers": "0", "mapping": "CLASS", "outside": "CLASS"}
 
 # The class numbers that count as right under a class folder's name; None if it is no class folder.
@@ -41,13 +40,12 @@ FAMILIES = {
 class ImageSet(Concatenation):
     """A family of data sets for ImageNet models, or some of its sets, each image once.
 
-    The sets are found below the folder by their class folders. Labels are ImageNet's class numbers,
-    and the backbone keeps its 1,000 logits; where a folder stands for several classes (ImageNet-D,
-    ObjectNet, BG Challenge, ImageNet-Hard), labels are [B,K] and a prediction that is one of them is
-    right, as in the official evaluations. Images of other classes (NINCO) have label 1000, so that all
-    predictions are wrong. DomainNet-126 has classes of its own, with labels 0 to 125. With
-    labels="folders" labels are the positions of the sorted class folders, for a backbone with as many
-    logits: "...@imagenet-r" or "...@FOLDER".
+    The sets are found below the folder by their class folders. Labels are ImageNet's class numbers for
+    a backbone with 1,000 logits; where a folder stands for several classes (ImageNet-D, ObjectNet,
+    BG Challenge, ImageNet-Hard), labels are [B,K] and any of them is right, as in the official
+    evaluations. Images of other classes (NINCO) have label 1000, so that all predictions are wrong.
+    DomainNet-126 has its own labels 0 to 125. With labels="folders" labels are the positions of the
+    sorted class folders, for a backbone with as many logits: "...@imagenet-r" or "...@FOLDER".
 
     Args:
         name: name of the family, see assets/families.json.
@@ -89,8 +87,8 @@ class ImageSet(Concatenation):
         super().__init__(all_parts, precorrupted=True, table="imagenet", quality=None, **kwargs)
 
 
-def _find_sets(root: Path, numbers_of: _ClassNumbers, depth: int = _DEPTH) -> list[Path]:
-    """The folders at or below the root that have class folders directly below them."""
+def _find_sets(root: Path, numbers_of: _ClassNumbers, depth: int = 4) -> list[Path]:
+    """The folders that have class folders directly below them, the root or up to `depth` below it."""
     below = [child for child in root.iterdir() if child.is_dir()] if root.is_dir() else []
     if any(numbers_of(c.name) and any(map(is_image, map(str, c.iterdir()))) for c in below):
         return [root]
@@ -140,9 +138,6 @@ def _name_and_severity(name: str, part: str) -> tuple[str, float]:
     if path and last.replace(".", "", 1).isdigit():
         return path, float(last)
     return (name if part == "." else part), 0.0
-
-
-# ---- the meaning of class folders
 
 
 def _class_numbers(name: str, mapping: str | None) -> _ClassNumbers:

@@ -115,12 +115,7 @@ class Stream(LightningDataModule, ABC):
         warnings.filterwarnings("ignore", message="Your `IterableDataset` has `__len__` defined")
         if self.images is None or self.images >= _MANY:
             length = "an endless stream" if self.images is None else f"{self.images:,} images"
-            rank_zero_warn(
-                f"{length}. For a shorter run pass images=64_000 (--data.images 64000 for "
-                "`holdfast test`)."
-            )
-
-    # ---- what a stream consists of: overridden by subclasses --------------------------------------
+            rank_zero_warn(f"{length}. For a shorter run pass images=64_000 (--data.images 64000).")
 
     @abstractmethod
     def segments(self) -> Iterator[tuple[Corruptions, int]]:
@@ -129,10 +124,6 @@ class Stream(LightningDataModule, ABC):
     def source_of(self, number: int) -> ImageSource:
         """Where the images of a segment come from."""
         return self.source
-
-    def applied(self, number: int) -> Corruptions:
-        """The corruptions to apply to a segment's images; none if the images are already corrupted."""
-        return () if self.precorrupted else self.segment(number).corruptions
 
     def source_index(self, index: Tensor, numbers: Tensor) -> Tensor:
         """The source images that the positions [B] in the segments [B], of one source, show.
@@ -145,8 +136,6 @@ class Stream(LightningDataModule, ABC):
     def offset(self, index: Tensor, numbers: Tensor) -> Tensor:
         """The distances [B] of the positions [B] from the first ones of their segments [B]."""
         return index - torch.tensor([self.segment(number).start for number in numbers.tolist()])
-
-    # ---- segments ---------------------------------------------------------------------------------
 
     def segment(self, number: int) -> Segment:
         """The segment of that number; raises IndexError after the last one."""
@@ -174,8 +163,6 @@ class Stream(LightningDataModule, ABC):
         segment = self.segment(number)
         end = segment.end if self.images is None else min(segment.end, self.images)
         return torch.arange(segment.start, end)
-
-    # ---- batches ----------------------------------------------------------------------------------
 
     def batch(self, index: Tensor) -> Batch:
         """The samples at positions `index` [B]."""
@@ -227,7 +214,8 @@ class Stream(LightningDataModule, ABC):
         for number, which in groups(numbers):
             rows = which.nonzero().squeeze(1)
             device_rows = rows.to(images.device)
-            for slot, (name, severity) in enumerate(self.applied(number), start=1):
+            applied = () if self.precorrupted else self.segment(number).corruptions
+            for slot, (name, severity) in enumerate(applied, start=1):
                 images[device_rows] = corrupt(
                     images[device_rows], name, severity, mix(seeds[rows], slot), table=self.table
                 )

@@ -17,10 +17,10 @@ class StreamWrapper(Stream):
     """Shows another stream's samples in another order; subclasses override one of three methods.
 
     Sample i is the other stream's sample at `positions(i)`, pixel for pixel. Override `positions`,
-    or `within`, its part in one segment, or `find_order`, a whole segment at once. All must be pure
-    functions of the position, so that resuming, workers and ranks need nothing else. A wrapper whose
-    segments differ from the other stream's also overrides `segments`; one that leaves them in place is
-    a `ReorderingWrapper`. Reports quote `order`, by default the name of the class.
+    or `within`, its part in one segment, or `find_order`, a whole segment at once: pure functions of
+    the position, so that resuming, workers and ranks need nothing else. A wrapper with its own
+    segments also overrides `segments`; one that leaves the other stream's in place is a
+    `ReorderingWrapper`. Reports quote `order`, by default the name of the class.
 
     Args:
         stream: the other stream.
@@ -44,17 +44,11 @@ class StreamWrapper(Stream):
         on_device: bool | None = None,
         start: int = 0,
     ) -> None:
-        super().__init__(
-            stream.source,
-            images=images,
-            seed=stream.seed if seed is None else seed,
-            table=stream.table,
-            quality=stream.quality,
-            batch_size=stream.batch_size if batch_size is None else batch_size,
-            num_workers=stream.num_workers if num_workers is None else num_workers,
-            on_device=stream.on_device if on_device is None else on_device,
-            start=start,
-        )
+        options = {"seed": seed, "batch_size": batch_size, "num_workers": num_workers}
+        options |= {"on_device": on_device, "table": None, "quality": None}
+        for name, value in options.items():
+            options[name] = getattr(stream, name) if value is None else value
+        super().__init__(stream.source, images=images, start=start, **options)
         self.stream, self.precorrupted = stream, stream.precorrupted
         self._orders: dict[int, Tensor] = {}
 
@@ -75,8 +69,6 @@ class StreamWrapper(Stream):
     def order_of(cls, facts: Mapping[str, Any], inner: str) -> str:
         """The order of labels and corruptions, from the `facts` and the other stream's order."""
         return other_labels(inner, cls.__name__)
-
-    # ---- what a wrapper changes -------------------------------------------------------------------
 
     def positions(self, index: Tensor) -> Tensor:
         """Positions in the other stream of the samples at the positions `index` [B]."""
@@ -99,8 +91,6 @@ class StreamWrapper(Stream):
 
     def segments(self) -> Iterator[tuple[Corruptions, int]]:
         return self.stream.segments()
-
-    # ---- the other stream's samples ---------------------------------------------------------------
 
     def sample_order(self, number: int) -> Tensor:
         """The positions [N] that `find_order` finds; the orders used last stay in memory."""

@@ -88,19 +88,19 @@ def step_cost(
         "source": partial(source.adapt, images),
     }
     turns = times(jobs, images.device, rounds, CALLS)
-    found = {name: median(own) for name, own in turns.items()}
+    medians = {name: median(times) for name, times in turns.items()}
     # Minimum times: steps of Source are so short that other load changes their median.
     sources = min(turns["step"]) / min(turns["source"])
     for _ in range(3 * CALLS):  # until memories are full
         method.adapt(images)
     total = sum(parameter.numel() for parameter in method.backbone.parameters())
     return {
-        "ms": round(1000 * found["step"], 3),
-        "forwards": round(found["step"] / found["forward"], 2),
-        "bare": round(found["step"] / found["bare"], 3),
-        "contiguous": round(found["step"] / found["contiguous"], 3),
+        "ms": round(1000 * medians["step"], 3),
+        "forwards": round(medians["step"] / medians["forward"], 2),
+        "bare": round(medians["step"] / medians["bare"], 3),
+        "contiguous": round(medians["step"] / medians["contiguous"], 3),
         "sources": 1.0 if type(method) is type(source) else round(sources, 2),
-        "reset": round(found["reset"] / found["step"], 4),
+        "reset": round(medians["reset"] / medians["step"], 4),
         "adapts": round(sum(parameter.numel() for parameter in adapting) / total, 4),
         "state": saved_bytes(method) - saved_bytes(method.backbone),
         **peak_memory(jobs["step"], images.device),
@@ -150,12 +150,12 @@ def estimator_costs(args: argparse.Namespace) -> Rows:
     # A monitor without source images takes its reference from the first 40 images.
     logits, monitor = method.predict(images), RiskMonitor(start=-(-40 // args.batch))
     jobs: dict[str, Job] = {"forward pass": partial(method.predict, images)}
-    jobs |= {name: partial(own.watch, method, images) for name, own in estimators.items()}
+    jobs |= {name: partial(kind.watch, method, images) for name, kind in estimators.items()}
     jobs["RiskMonitor"] = partial(monitor.note, logits)
-    found = seconds(jobs, args.device, args.rounds)
-    for name, own in found.items():
-        forwards = own / found["forward pass"]
-        yield name, {"ms": round(1000 * own, 3), "forwards": round(forwards, 2)}
+    taken = seconds(jobs, args.device, args.rounds)
+    for name, duration in taken.items():
+        forwards = duration / taken["forward pass"]
+        yield name, {"ms": round(1000 * duration, 3), "forwards": round(forwards, 2)}
 
 
 def times(
@@ -173,11 +173,11 @@ def times(
         for name, job in jobs.items()
     }
     turns = [
-        {name: own.timeit(calls).mean for name, own in timers.items()} for _ in range(rounds + 1)
+        {n: timer.timeit(calls).mean for n, timer in timers.items()} for _ in range(rounds + 1)
     ]
     return {name: [turn[name] for turn in turns[1:]] for name in jobs}
 
 
 def seconds(jobs: Mapping[str, Job], device: torch.device, rounds: int) -> dict[str, float]:
     """The median over rounds of the seconds of each job."""
-    return {name: median(own) for name, own in times(jobs, device, rounds).items()}
+    return {name: median(turns) for name, turns in times(jobs, device, rounds).items()}

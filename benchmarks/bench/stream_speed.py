@@ -67,17 +67,17 @@ def corruption_speeds(args: argparse.Namespace) -> Rows:
     """The row of each corruption, of their ratios' means, and of CCC's pairs."""
     cv2.setNumThreads(args.threads)
     images = photographs(args.batch, args.size, args.size).to(args.device)
-    one = np.ascontiguousarray(images[0].permute(1, 2, 0).cpu().numpy())
-    package, found = imagecorruptions(), {}
+    image = np.ascontiguousarray(images[0].permute(1, 2, 0).cpu().numpy())
+    package, taken = imagecorruptions(), {}
     for name in CORRUPTIONS + EXTRA:
         jobs: dict[str, Job] = {
             "holdfast": partial(corrupt, images, name, SEVERITY, 0),
-            "imagecorruptions": partial(package.corrupt, one, SEVERITY, name),
+            "imagecorruptions": partial(package.corrupt, image, SEVERITY, name),
         }
-        found[name] = seconds(jobs, args.device, args.rounds)
-        found[name]["holdfast"] /= len(images)
-        yield name, compared(found[name])
-    ratios = [compared(found[name])["ratio"] for name in CORRUPTIONS]
+        taken[name] = seconds(jobs, args.device, args.rounds)
+        taken[name]["holdfast"] /= len(images)
+        yield name, compared(taken[name])
+    ratios = [compared(taken[name])["ratio"] for name in CORRUPTIONS]
     yield "geometric mean of the 15", {"ratio": round(geometric_mean(ratios), 1)}
     yield "median of the 15", {"ratio": round(median(ratios), 1)}
     larger = photographs(args.batch, 375, 500).to(args.device)
@@ -85,8 +85,8 @@ def corruption_speeds(args: argparse.Namespace) -> Rows:
         f"{a}, {b}": partial(ccc_pair, larger, a, b, args.size)
         for a, b in zip(CCC, CCC[1:] + CCC[:1], strict=True)
     }
-    taken = seconds(pairs, args.device, args.rounds)
-    yield "CCC's pairs", {"holdfast": round(len(larger) / mean(taken.values()), 1)}
+    of_pairs = seconds(pairs, args.device, args.rounds).values()
+    yield "CCC's pairs", {"holdfast": round(len(larger) / mean(of_pairs), 1)}
 
 
 def compared(seconds: dict[str, float]) -> dict[str, float]:
@@ -112,9 +112,9 @@ def loader_speeds(args: argparse.Namespace) -> Rows:
     cv2.setNumThreads(args.threads)
     with tempfile.TemporaryDirectory() as folder:
         for number, image in enumerate(photographs(args.images, 375, 500)):
-            place = Path(folder, f"class{number % 2}")
-            place.mkdir(exist_ok=True)
-            write_jpeg(image, str(place / f"{number}.jpg"), quality=90)
+            path = Path(folder, f"class{number % 2}", f"{number}.jpg")
+            path.parent.mkdir(exist_ok=True)
+            write_jpeg(image, str(path), quality=90)
         augment = Compose([RandomResizedCrop(args.size), RandomHorizontalFlip(), ToTensor()])
         files = DataLoader(datasets.ImageFolder(folder, augment), args.batch)
         each = -(-args.images // len(CORRUPTIONS))
@@ -131,10 +131,10 @@ def loader_speeds(args: argparse.Namespace) -> Rows:
             ],
             "Holdfast's loader": lambda: [None for _ in stream.test_dataloader()],
         }
-        found = seconds(jobs, torch.device("cpu"), args.rounds)
-    for name, time in found.items():
+        taken = seconds(jobs, torch.device("cpu"), args.rounds)
+    for name, time in taken.items():
         count = args.images if name.startswith("torchvision") else stream.images
         yield name, {"images_per_second": round(count / time, 1)}
-    parts, whole = (found["decode and crop"], found["corrupt, JPEG"]), found["Holdfast's loader"]
+    parts, whole = (taken["decode and crop"], taken["corrupt, JPEG"]), taken["Holdfast's loader"]
     yield "Holdfast / both parts", {"ratio": round(sum(parts) / whole, 2)}
     yield "Holdfast / slower part", {"ratio": round(max(parts) / whole, 2)}

@@ -56,8 +56,7 @@ def points_of(runs: Iterable[Run]) -> list[Point]:
 def fit_points(points: list[Point], degree: int = 2, weighted: bool = True) -> FlipFunction:
     """f fitted to the points, with their provenance.
 
-    Raises:
-        HoldfastError: if there are no points, or they are of several methods or models.
+    Raises HoldfastError if there are no points, or they are of several methods or models.
     """
     if not points:
         raise HoldfastError(

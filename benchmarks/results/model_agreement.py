@@ -110,8 +110,8 @@ def estimate(models: Models) -> Estimates:
 def from_files(files: list[Path], prefix: str, seed: int | None = None) -> list[Models]:
     """Load the models whose predictions are in these files, once per shift and measure.
 
-    Raises:
-        HoldfastError: if the files have different samples or kinds of predictions, or no shift in common.
+    Raises HoldfastError if the files have different samples or kinds of predictions, or no shift in
+    common.
     """
     return combined(list(map(str, files)), list(map(read_predictions, files)), prefix, seed)
 

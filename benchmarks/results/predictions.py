@@ -49,8 +49,7 @@ def write_predictions(file: Path, sets: dict[str, Predictions]) -> None:
 def read_predictions(file: Path) -> dict[str, Predictions]:
     """The predictions of one model, by dataset and sorted by ids.
 
-    Raises:
-        HoldfastError: if the file is damaged, or lacks an array that every set needs.
+    Raises HoldfastError if the file is damaged, or lacks an array that every set needs.
     """
     sets: dict[str, dict[str, Array]] = defaultdict(dict)
     try:
@@ -73,8 +72,7 @@ def read_predictions(file: Path) -> dict[str, Predictions]:
 def _checked(file: Path, name: str, arrays: dict[str, Array]) -> Predictions:
     """One set of its arrays.
 
-    Raises:
-        HoldfastError: if arrays are missing or do not match.
+    Raises HoldfastError if arrays are missing or do not match.
     """
     needed = ("ids", "predictions", *(["labels"] if name == VALIDATION else []))
     if lacking := [key for key in needed if key not in arrays]:

@@ -42,8 +42,7 @@ Styles = Mapping[str, Style]
 def write_page(folder: Path, everything: list[Run], file: Path) -> Path:
     """Write the page of the runs of a folder.
 
-    Raises:
-        HoldfastError: if bokeh is not installed, or the file cannot be written.
+    Raises HoldfastError if bokeh is not installed, or the file cannot be written.
     """
     if find_spec("bokeh") is None:
         raise HoldfastError(

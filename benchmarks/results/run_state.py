@@ -22,8 +22,7 @@ class State(NamedTuple):
 def folders(folder: Path) -> list[Path]:
     """The folders of all runs below a folder, started or not.
 
-    Raises:
-        HoldfastError: if the folder does not exist.
+    Raises HoldfastError if the folder does not exist.
     """
     if not folder.is_dir():
         raise HoldfastError(f"{folder} is not a folder. Pass the folder of a run or of a suite.")

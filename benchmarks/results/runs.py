@@ -67,8 +67,7 @@ class Run:
     def factor(self, name: str) -> Any:
         """The value of a factor that the suite varies.
 
-        Raises:
-            HoldfastError: if the suite does not vary it, or if the folder does not record it.
+        Raises HoldfastError if the suite does not vary it, or if the folder does not record it.
         """
         if name not in self.factors:
             raise HoldfastError(
@@ -262,8 +261,7 @@ class Run:
 def find(*parents: Path) -> list[Run]:
     """Every run below these folders, started or not, readable or not, without duplicates.
 
-    Raises:
-        HoldfastError: if a folder does not exist.
+    Raises HoldfastError if a folder does not exist.
     """
     paths = {path.resolve(): path for parent in parents for path in folders(parent)}
     return [Run.load(path) for path in paths.values()]

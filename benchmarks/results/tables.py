@@ -48,8 +48,7 @@ def load(*folders: str | Path) -> pd.DataFrame:
 
     Its columns have the names of the entries in `holdfast report --json`.
 
-    Raises:
-        HoldfastError: if a folder does not exist.
+    Raises HoldfastError if a folder does not exist.
     """
     return frame(collect(*map(Path, folders)))
 

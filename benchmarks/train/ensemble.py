@@ -83,8 +83,7 @@ class Job(NamedTuple):
 def load(name: str) -> dict[str, Any]:
     """Load a description from a file, or by the name of one that comes with Holdfast.
 
-    Raises:
-        HoldfastError: if it cannot be read or is invalid.
+    Raises HoldfastError if it cannot be read or is invalid.
     """
     file = CONFIGS / "ensembles" / f"{name}.yaml"
     file = file if file.is_file() else Path(name)

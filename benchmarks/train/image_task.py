@@ -161,8 +161,7 @@ def timm_features(name: str) -> nn.Module:
 def features_of(network: nn.Module) -> nn.Module:
     """A copy of a network without its last linear layer.
 
-    Raises:
-        HoldfastError: if its last layer with weights is not linear.
+    Raises HoldfastError if its last layer with weights is not linear.
     """
     network = copy.deepcopy(network)
     named = network.named_modules()

@@ -193,8 +193,7 @@ def finetuned(task: Task, member: Member, training: str, settings: dict[str, Any
 def with_lora(base: nn.Module, rank: int = 8) -> nn.Module:
     """The base with trainable LoRA matrices in its attention layers (Hu et al. 2022), otherwise frozen.
 
-    Raises:
-        HoldfastError: if peft is not installed, or the base is not a transformer.
+    Raises HoldfastError if peft is not installed, or the base is not a transformer.
     """
     try:
         from peft import LoraConfig, get_peft_model

@@ -162,16 +162,9 @@ def write_embedded(
     def batches(_: int) -> Batches:
         return (source.load(*draw(step, seed, len(source))) for step in range(steps))
 
-    facts = {
-        **common_facts(name, seed, recipe.mean, recipe.std, source),
-        "optimizer": f"AdamW, OneCycle, peak {peak}, weight decay {DECAY}",
-        "steps": steps,
-        "batch": BATCH,
-        "width": width,
-        "size": source.size,
-        "depth": recipe.depth,
-        **({} if norm == "batch" else {"norm": norm}),
-    }
+    facts = common_facts(name, seed, recipe.mean, recipe.std, source, norm)
+    facts |= {"optimizer": f"AdamW, OneCycle, peak {peak}, weight decay {DECAY}", "steps": steps}
+    facts |= {"batch": BATCH, "width": width, "size": source.size, "depth": recipe.depth}
     options = {"max_epochs": 1, "limit_train_batches": steps, "accelerator": "cpu"}
     training = Training(model, batches, optimizer, schedule, facts, **options)
     return train_and_write(out, training, held, recipe.calibration)
@@ -199,13 +192,9 @@ def write_cifar(
     kind: Callable[[int], nn.Module] = CIFARResNet20 if small else CIFARResNet18
     batch, rate = (BATCH, "OneCycle, peak 0.2") if small else (recipe.batch, "cosine from 0.1 to 0")
     model = normalised(kind(recipe.classes), recipe.mean, recipe.std)
-    facts = {
-        **common_facts(name, seed, recipe.mean, recipe.std, source),
-        "optimizer": f"SGD, {rate}, Nesterov momentum 0.9, weight decay 0.0005"
-        + ", bfloat16" * small,
-        "epochs": epochs,
-        "batch": batch,
-    }
+    how = f"SGD, {rate}, Nesterov momentum 0.9, weight decay 0.0005" + ", bfloat16" * small
+    facts = common_facts(name, seed, recipe.mean, recipe.std, source)
+    facts |= {"optimizer": how, "epochs": epochs, "batch": batch}
     batches = partial(cropped, source, batch, seed)
     training = by_sgd(model, batches, len(source) // batch, epochs, facts, one_cycle=small)
     if small:
@@ -261,14 +250,14 @@ def augmented(images: Tensor, random: torch.Generator) -> Tensor:
 
 
 def common_facts(
-    name: str, seed: int, mean: Colour, std: Colour, source: ImageSource
+    name: str, seed: int, mean: Colour, std: Colour, source: ImageSource, norm: str = "batch"
 ) -> dict[str, Any]:
     """The facts that all trainings have, with a hash of the first images, which depend on versions."""
     index = torch.arange(64)
     digest = hashlib.sha256(source.load(index, index)[0].numpy().tobytes()).hexdigest()[:12]
     data = f"{type(source).__name__}('train'), first images' SHA-256 {digest}"
-    colours = {"mean": json.dumps(mean), "std": json.dumps(std)}
-    return {"name": name, "seed": seed, **colours, "data": data}
+    facts = {"name": name, "seed": seed, "mean": json.dumps(mean), "std": json.dumps(std)}
+    return facts | {"data": data} | ({} if norm == "batch" else {"norm": norm})
 
 
 def train_and_write(

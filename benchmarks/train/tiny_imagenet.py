@@ -31,14 +31,12 @@ def write_tiny_imagenet(
     epochs = epochs or EPOCHS
     torch.manual_seed(seed)
     model = normalised(TinyResNet(source.classes, norm), MEAN, STD)
-    facts = {
-        **common_facts(name, seed, MEAN, STD, source),
+    facts = common_facts(name, seed, MEAN, STD, source, norm) | {
         "optimizer": "SGD, OneCycle, peak 0.2, Nesterov momentum 0.9, weight decay 0.0005",
         "augmentation": f"random crops of at least {LEAST_AREA} of the area, flips; images of "
         f"{SMALL} pixels in the first {SMALL_EPOCHS:.0%} of the epochs",
         "epochs": epochs,
         "batch": BATCH,
-        **({} if norm == "batch" else {"norm": norm}),
     }
     batches = partial(epoch_of, *decoded(source), epochs, seed)
     training = by_sgd(model, batches, len(source) // BATCH, epochs, facts, one_cycle=True)

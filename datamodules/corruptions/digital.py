@@ -94,10 +94,10 @@ def pixelate(x: Tensor, rng: Rng, scale: float) -> Tensor:
     """
     old = tuple(x.shape[-2:])
     small = tuple(max(1, int(size * scale)) for size in old)
-    return (_shrink_and_enlarge if opencv(x) else _shrink_and_enlarge_on_device)(x, old, small)
+    return (_resample if opencv(x) else _resample_on_device)(x, old, small)
 
 
-def _shrink_and_enlarge(x: Tensor, old: tuple[int, ...], small: tuple[int, ...]) -> Tensor:
+def _resample(x: Tensor, old: tuple[int, ...], small: tuple[int, ...]) -> Tensor:
     """By OpenCV and numpy: columns are processed as rows of the transposed planes."""
     planes, (rows, columns) = x.numel() // (old[0] * old[1]), small
     image = cv2.transpose(x.numpy().reshape(-1, old[1]))
@@ -121,9 +121,7 @@ def _box_means(x: np.ndarray, first: np.ndarray, count: np.ndarray, axis: int) -
     return out
 
 
-def _shrink_and_enlarge_on_device(
-    x: Tensor, old: tuple[int, ...], small: tuple[int, ...]
-) -> Tensor:
+def _resample_on_device(x: Tensor, old: tuple[int, ...], small: tuple[int, ...]) -> Tensor:
     """By torch: integers in float64, which is exact whatever the order of the sums."""
     x = x.double()
     for dim in (1, 0):

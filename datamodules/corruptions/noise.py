@@ -74,7 +74,6 @@ def _poisson_table(photons: float, device: torch.device) -> Tensor:
         integral[-1] = rate
         mean = np.diff(integral) * _CELLS
         whole = np.floor(mean + 2.0**-14)
-        table[level] = whole.astype(np.int64) << 14 | np.rint((1 - mean + whole) * 8192).astype(
-            np.int64
-        ).clip(0, 8192)
+        threshold = np.rint((1 - mean + whole) * 8192).astype(np.int64).clip(0, 8192)
+        table[level] = whole.astype(np.int64) << 14 | threshold
     return torch.from_numpy(table.astype(np.int32).ravel()).to(device)

@@ -79,9 +79,8 @@ def frost(x: Tensor, rng: Rng, keep: float, weight: float, scale: float) -> Tens
 def _frost(which: int, scale: float, height: int, width: int, device: torch.device) -> Tensor:
     """A frost photograph as RGB [3,h,w] of grey levels, h >= height and w >= width."""
     # The wheel's files are found without importing it: that needs setuptools < 82.
-    path = distribution("imagecorruptions").locate_file(
-        f"imagecorruptions/frost/{_TEXTURES[which]}"
-    )
+    file = f"imagecorruptions/frost/{_TEXTURES[which]}"
+    path = distribution("imagecorruptions").locate_file(file)
     texture = np.asarray(Image.open(str(path)).convert("RGB"))
     if scale != 1:
         texture = cv2.resize(texture, (0, 0), fx=scale, fy=scale)
@@ -94,21 +93,12 @@ def _frost(which: int, scale: float, height: int, width: int, device: torch.devi
     return torch.from_numpy(planes).to(device, torch.float32)
 
 
-def snow(
-    x: Tensor,
-    rng: Rng,
-    mean: float,
-    std: float,
-    factor: float,
-    threshold: float,
-    radius: float,
-    sigma: float,
-    keep: float,
-) -> Tensor:
+def snow(x: Tensor, rng: Rng, *row: float) -> Tensor:
     """keep x + (1 - keep) max(x, 1.5 grey + 0.5) + flakes + flakes turned by 180 degrees.
 
     Flakes are zoomed normal noise above a threshold, blurred along U(-135, -45) degrees, in 8 bits.
     """
+    mean, std, factor, threshold, radius, sigma, keep = row
     height, width = x.shape[-2:]
     flakes = rng.normal(1, height, width).mul_(std).add_(mean)
     flakes = warp(flakes, zoom_out(height, width, factor))
@@ -121,21 +111,13 @@ def snow(
     return (x * keep).add_(whiter.mul_(1 - keep)).add_(flakes + flakes.flip(2, 3))
 
 
-def spatter(
-    x: Tensor,
-    rng: Rng,
-    mean: float,
-    std: float,
-    sigma: float,
-    threshold: float,
-    strength: float,
-    mud: float,
-) -> Tensor:
+def spatter(x: Tensor, rng: Rng, *row: float) -> Tensor:
     """Drops of water (added, pale turquoise) or splashes of mud (blended in, brown).
 
     Both grow where smoothed normal noise exceeds a threshold. Mud is a switch, which is on at 0.5 and
     above. Water needs edge and distance transforms, which torch lacks: OpenCV makes its layer.
     """
+    mean, std, sigma, threshold, strength, mud = row
     liquid = smooth(rng.normal(1, *x.shape[-2:]).mul_(std).add_(mean), sigma)
     liquid = from_threshold(liquid, threshold)
     if mud >= 0.5:

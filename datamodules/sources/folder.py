@@ -72,9 +72,7 @@ class DatasetSource(ImageSource):
         try:
             return self.dataset[index]
         except (OSError, SyntaxError, Image.DecompressionBombError) as error:
-            raise HoldfastError(
-                f"image {index} of the data set cannot be read ({error}): replace or remove it."
-            ) from error
+            raise _unreadable(f"image {index} of the data set", error) from error
 
     def cropped(self, image: Image.Image, numbers: list[float]) -> Image.Image:
         """The part of an image that is shown; `numbers` in [0,1) choose a random one.
@@ -94,6 +92,10 @@ class DatasetSource(ImageSource):
             f"An image of {image.width}x{image.height} does not fit size={self.size}. Choose "
             "crop='random' or crop='center', or the right size."
         )
+
+
+def _unreadable(image: str, error: Exception) -> HoldfastError:
+    return HoldfastError(f"{image} cannot be read as an image ({error}): replace or remove it.")
 
 
 def _as_pil(image: Image.Image | Tensor | np.ndarray) -> Image.Image:
@@ -144,18 +146,16 @@ class ImageFolder(DatasetSource):
         labels: Mapping[str, int | list[int]] | Literal["unknown"] | None = None,
     ) -> None:
         self.root = Path(root)
-        labelled: dict[str, int | list[int]]
-        if labels == "unknown":
-            labelled = {"": -1}
-        elif isinstance(labels, str):
+        if isinstance(labels, str) and labels != "unknown":
             raise HoldfastError(
                 f"Unknown labels={labels!r}. Pass a label for each class folder, or 'unknown'."
             )
-        else:
-            numbered = enumerate(class_folders(self.root))
-            labelled = dict(labels or {name: number for number, name in numbered})
+        numbered = {name: number for number, name in enumerate(class_folders(self.root))}
+        of_folder = {"": -1} if isinstance(labels, str) else dict(labels or numbered)
         files = [
-            (p, labelled[name]) for name in sorted(labelled) for p in _images_in(self.root / name)
+            (path, of_folder[name])
+            for name in sorted(of_folder)
+            for path in _images_in(self.root / name)
         ]
         if not files:
             raise HoldfastError(
@@ -163,7 +163,7 @@ class ImageFolder(DatasetSource):
                 + ("." if isinstance(labels, str) else ", or labels='unknown'.")
             )
         self.labels = torch.tensor([label for _, label in files])
-        classes = int(torch.tensor(list(labelled.values())).max()) + 1
+        classes = int(torch.tensor(list(of_folder.values())).max()) + 1
         super().__init__([path for path, _ in files], size, crop, classes)
 
     def item(self, index: int) -> tuple[Image.Image, Any]:
@@ -172,9 +172,7 @@ class ImageFolder(DatasetSource):
             with Image.open(path, formats=_FORMATS) as image:
                 return ImageOps.crop(_as_pil(image), self.border), label.tolist()
         except Exception as error:  # Pillow raises many types of errors for damaged files
-            raise HoldfastError(
-                f"{path} cannot be read as an image ({error}): replace or remove it."
-            ) from error
+            raise _unreadable(path, error) from error
 
     def labels_of(self, index: Tensor) -> Tensor:
         return self.labels[index]

@@ -8,7 +8,6 @@ common, without composed and elongated ones, each next one is the least similar 
 import functools
 import math
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -154,23 +153,11 @@ def _texture(draws: _Draws, size: int) -> Tensor:
     return rows[:, :, left] * (1 - weight) + rows[:, :, left + 1] * weight
 
 
-# ---- templates ----
-
-
 @functools.cache
 def templates(size: int = _SIZE) -> Tensor:
-    """Every class in every font, uint8 [500*12,T,T]; rendered in a quarter of a second."""
-    return _render(_codepoints(), size)
-
-
-def _codepoints() -> list[int]:
-    """The 500 committed classes, in the order of selection."""
+    """Every class in every font, centred, uint8 [500*12,T,T]; rendered in a quarter of a second."""
     text = (Path(__file__).parent / "glyphs.txt").read_text(encoding="utf-8")
-    return [int(line.split()[0], 16) for line in text.splitlines()]
-
-
-def _render(codes: Sequence[int], size: int = _SIZE) -> Tensor:
-    """Codepoints in every font, centred, for images of that size: uint8 [N,T,T], 12 for each codepoint."""
+    codes = [int(line.split()[0], 16) for line in text.splitlines()]
     fonts = [_font(name) for name in _FONTS]
     drawn = [_template(font, chr(code), size) for code in codes for font in fonts]
     return torch.from_numpy(np.stack(drawn))

@@ -50,16 +50,13 @@ class TinyImageNet(ImageFolder):
                 "the folder that contains train/ and val/ with one folder per synset."
             )
         self.split = split
-        if split != "train":
-            self._choose(split == "calibration")
-
-    def _choose(self, calibration: bool) -> None:
-        """Keep the images of one part of the validation images."""
+        if split == "train":
+            return
         digests = [hashlib.sha256(Path(p).name.encode()).hexdigest() for p in self.dataset]
         rows = []
         for number in range(_CLASSES):
             of_class = torch.nonzero(self.labels == number).flatten().tolist()
             first = sorted(of_class, key=lambda row: digests[row])[:_CALIBRATION]
-            rows += first if calibration else [row for row in of_class if row not in first]
+            rows += first if split == "calibration" else [r for r in of_class if r not in first]
         self.dataset = [self.dataset[row] for row in sorted(rows)]
         self.labels = self.labels[sorted(rows)]
