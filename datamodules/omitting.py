@@ -18,7 +18,7 @@ from .stream import Corruptions, Stream
 from .wrapper import MIXED, StreamWrapper
 
 
-class _Chosen(NamedTuple):
+class Chosen(NamedTuple):
     """Which images remain."""
 
     positions: Tensor  # int64 [n], in the other stream
@@ -85,10 +85,10 @@ class Omitting(StreamWrapper):
         return super().test_dataloader()
 
     @cached_property
-    def chosen(self) -> _Chosen:
+    def chosen(self) -> Chosen:
         """The remaining images of the pool. Raises HoldfastError if no image remains."""
         if self.network is None:
-            return _Chosen(torch.arange(self.pool) + self.stream.start, {"left": self.pool})
+            return Chosen(torch.arange(self.pool) + self.stream.start, {"left": self.pool})
         device = torch.device("cpu") if self.trainer is None else self.trainer.strategy.root_device
         self.network.to(device)
         batches = (torch.arange(self.pool) + self.stream.start).split(self.batch_size)
@@ -107,7 +107,7 @@ class Omitting(StreamWrapper):
             "entropy_omitted": round(float(omitted.mean()), 3) if len(omitted) else None,
             "digest": hashlib.sha256(remaining.numpy().tobytes()).hexdigest()[:12],
         }
-        return _Chosen(remaining, facts)
+        return Chosen(remaining, facts)
 
     @torch.no_grad()
     def _judged(self, batch: Batch, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:

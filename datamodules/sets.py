@@ -21,7 +21,7 @@ _EXAMPLES = {"synsets": "n01440764", "numbers": "0", "mapping": "CLASS", "outsid
 _ClassNumbers = Callable[[str], list[int] | None]
 
 
-class _Family(NamedTuple):
+class Family(NamedTuple):
     """The layout of a family's folder: SET/.../CLASS/IMAGE, and its number of sets."""
 
     sets: int
@@ -33,7 +33,7 @@ class _Family(NamedTuple):
 
 
 FAMILIES = {
-    name: _Family(**row) for name, row in json.loads((ASSETS / "families.json").read_text()).items()
+    name: Family(**row) for name, row in json.loads((ASSETS / "families.json").read_text()).items()
 }
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 
 from .runs import Run
 
-WINDOWS = 32  # number of windows along a stream
+_WINDOWS = 32  # number of windows along a stream
 Pairs = tuple[tuple[str, float], ...]  # corruptions with severities; () for clean images
 
 
@@ -21,7 +21,7 @@ def curve(run: Run, name: str = "accuracy") -> pd.Series:
     NaN where no batch of a window has a value.
     """
     table = pd.DataFrame({"images": run.column("images"), name: run.column(name)})
-    windows = np.array_split(table.index, min(WINDOWS, len(table)))
+    windows = np.array_split(table.index, min(_WINDOWS, len(table)))
     means = pd.DataFrame([table.loc[window].mean() for window in windows])
     return means.set_index("images")[name]
 

@@ -17,7 +17,7 @@ from .runs import Run, collect
 from .text_table import formatted
 
 _EXAMPLE = "Add them, as in `holdfast suite aetta/estimators`."
-AVERAGED = 5  # batches averaged for R2 and rho
+_AVERAGED = 5  # batches averaged for R2 and rho
 ONLINE = "online"  # the rule name of alarms raised during the run
 
 
@@ -50,10 +50,10 @@ def parser() -> ArgumentParser:
 
 def main(argv: list[str]) -> None:
     args = parser().parse_args(argv)
-    {"warnings": warnings, "quality": qualities, "fit": fit, "agree": agree}[args.command](args)
+    {"warnings": _warnings, "quality": _qualities, "fit": _fit, "agree": _agree}[args.command](args)
 
 
-def qualities(args: Namespace) -> None:
+def _qualities(args: Namespace) -> None:
     """Print one line per stream, method and estimator, with means over runs."""
     names = ["stream", "method", "estimator"]
     each = [
@@ -79,7 +79,7 @@ def qualities(args: Namespace) -> None:
     print("MAE and width are in points; the bands' nominal coverage is 95 % of the batches.")
 
 
-def warnings(args: Namespace) -> None:
+def _warnings(args: Namespace) -> None:
     """Print each estimator's delay and false alarms."""
     judged = judged_alarms(collect(args.folder))
     if judged.empty:
@@ -123,7 +123,7 @@ def warnings_table(judged: pd.DataFrame) -> pd.DataFrame:
     return shown.astype(str)
 
 
-def fit(args: Namespace) -> None:
+def _fit(args: Namespace) -> None:
     """Fit f to the runs of a suite, print the quality of the fit, and write the file."""
     from .flip_points import fit_points, points_of  # deferred: imports torch
 
@@ -137,7 +137,7 @@ def fit(args: Namespace) -> None:
     print(f"fitted to {len(points)} streams; mean absolute error on them: {100 * error:.2f} points")
 
 
-def agree(args: Namespace) -> None:
+def _agree(args: Namespace) -> None:
     """Print the estimates for each model on each stream, and their errors for each stream."""
     # Deferred: they import torch.
     from .model_agreement import TRUSTED, draw, estimate, from_folders, from_runs, points
@@ -156,7 +156,7 @@ def agree(args: Namespace) -> None:
         print(f"{draw(panels, args.figure)}: both lines")
     tables = [result.table for result in results]
     print("Accuracy of each model and its estimates, in percent")
-    print(formatted(pd.concat(tables).map(as_text)))
+    print(formatted(pd.concat(tables).map(_as_text)))
     print("\nMean absolute errors over the models, in points, and lines on probit axes")
     errors = []
     for result, table in zip(results, tables, strict=True):
@@ -166,7 +166,7 @@ def agree(args: Namespace) -> None:
         row["agreement line"] = str(result.agreement_line or "-")
         row["agreement - accuracy, source"] = result.excess
         errors.append(row)
-    print(formatted(pd.DataFrame(errors).map(as_text)))
+    print(formatted(pd.DataFrame(errors).map(_as_text)))
     trusted = sum(result.r2 > TRUSTED for result in results)
     print(
         f"\nALine is reliable where R² of the agreement line exceeds {TRUSTED} (here {trusted} of "
@@ -174,7 +174,7 @@ def agree(args: Namespace) -> None:
     )
 
 
-def as_text(value: Any) -> str:
+def _as_text(value: Any) -> str:
     """A share in percent with two decimals, "-" if unknown; anything else as it is."""
     if pd.isna(value):
         return "-"
@@ -203,8 +203,8 @@ def quality(estimates: Array, truth: Array, low: Array, high: Array) -> Quality:
     banded = table.dropna(subset="low")
     inside = banded["truth"].between(banded["low"], banded["high"])
     width = banded["high"] - banded["low"]
-    whole = table[["estimate", "truth"]].iloc[: len(table) // AVERAGED * AVERAGED]
-    means = whole.groupby(np.arange(len(whole)) // AVERAGED).mean()
+    whole = table[["estimate", "truth"]].iloc[: len(table) // _AVERAGED * _AVERAGED]
+    means = whole.groupby(np.arange(len(whole)) // _AVERAGED).mean()
     r2 = rho = np.nan
     if len(means) > 2 and np.ptp(means, axis=0).all():
         r2 = means["estimate"].corr(means["truth"]) ** 2

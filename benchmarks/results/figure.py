@@ -12,10 +12,12 @@ from .batch_means import curve, mean_curve
 from .groups import Groups, Methods, groups, order
 from .runs import Run
 
-STEP = 0.03  # distance between two rows of resets, in accuracy
-MARKERS = "osD^vPX<>ph*"  # one for each method, at points of its own, so that equal curves are seen
-APART = 8  # points of a curve from one of its markers to the next
-Looks = dict[str, dict[str, Any]]  # the arguments of matplotlib for each method's lines
+_STEP = 0.03  # distance between two rows of resets, in accuracy
+_MARKERS = (
+    "osD^vPX<>ph*"  # one for each method, at points of its own, so that equal curves are seen
+)
+_APART = 8  # points of a curve from one of its markers to the next
+_Looks = dict[str, dict[str, Any]]  # the arguments of matplotlib for each method's lines
 # Okabe and Ito's colour-blind safe palette, for everything except methods.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#B8A800")
 GREY = "#4D4D4D"  # for the source model and anything without a specific colour
@@ -34,7 +36,7 @@ METHODS = {
     "RoTTA": "#AA4499",
     "SoTTA": "#661100",
 }
-SPARE = ("#117733", "#6699CC", "#AA4466", "#999933", "#777799", "#CC6677")  # for other methods
+_SPARE = ("#117733", "#6699CC", "#AA4466", "#999933", "#777799", "#CC6677")  # for other methods
 # Lengths of dashes and gaps, in line widths.
 DASHES: tuple[tuple[int, ...], ...] = ((), (5, 1), (1, 1), (5, 1, 1, 1))
 
@@ -48,7 +50,7 @@ class Style(NamedTuple):
 
 def method_colour(name: str) -> str:
     """The colour of a method by its class name; methods outside Holdfast use the spare colours."""
-    return METHODS.get(name) or SPARE[crc32(name.encode()) % len(SPARE)]
+    return METHODS.get(name) or _SPARE[crc32(name.encode()) % len(_SPARE)]
 
 
 def method_styles(methods: Iterable[tuple[str, str]]) -> dict[str, Style]:
@@ -76,9 +78,9 @@ def draw(runs: Sequence[Run], path: Path) -> Path:
     per method.
     """
     settings = groups(runs)
-    looks: Looks = {
+    looks: _Looks = {
         label: {"color": style.colour, "ls": (0, style.dashes) if style.dashes else "-"}
-        | {"lw": 1.6, "ms": 4, "marker": MARKERS[n % len(MARKERS)]}
+        | {"lw": 1.6, "ms": 4, "marker": _MARKERS[n % len(_MARKERS)]}
         for n, (label, style) in enumerate(styles_of(settings).items())
     }
     columns = min(len(settings), 3) if len(settings) <= 9 else 4
@@ -87,20 +89,20 @@ def draw(runs: Sequence[Run], path: Path) -> Path:
     with pyplot().rc_context({"text.parse_math": False}):
         figure, axes = panels(len(settings), columns, size=size, sharex=True, sharey=True)
         rows = [
-            draw_panel(ax, title, methods, looks)
+            _draw_panel(ax, title, methods, looks)
             for ax, (title, methods) in zip(axes, settings.items(), strict=True)
         ]
-        axes[0].set_ylim(bottom=-STEP * (max(rows) + 0.7))
+        axes[0].set_ylim(bottom=-_STEP * (max(rows) + 0.7))
         figure.supxlabel("images seen", fontsize=9)
         figure.supylabel("accuracy", fontsize=9)
-        key = legend(settings, looks)
+        key = _legend(settings, looks)
         lines = -(-len(key) // 6)
         options: dict[str, Any] = {"ncols": -(-len(key) // lines), "frameon": False, "fontsize": 9}
         figure.legend(key.values(), key, loc="outside upper center", **options)
         return saved(figure, path, dpi=150)
 
 
-def legend(settings: Groups, looks: Looks) -> dict[str, Any]:
+def _legend(settings: Groups, looks: _Looks) -> dict[str, Any]:
     """What the lines, the shading and the ticks are, by name."""
     plt = pyplot()
     key: dict[str, Any] = {label: plt.Line2D([], [], **look) for label, look in looks.items()}
@@ -112,7 +114,7 @@ def legend(settings: Groups, looks: Looks) -> dict[str, Any]:
     return key
 
 
-def draw_panel(ax: Any, title: str, methods: Methods, looks: Looks) -> int:
+def _draw_panel(ax: Any, title: str, methods: Methods, looks: _Looks) -> int:
     """Draw the means and resets of each method; returns the number of rows of resets."""
     from matplotlib.ticker import EngFormatter  # deferred: slow import
 
@@ -123,16 +125,16 @@ def draw_panel(ax: Any, title: str, methods: Methods, looks: Looks) -> int:
             band = mean_curve(curves)
             shade = {"color": look["color"], "alpha": 0.12, "lw": 0}
             ax.fill_between(band.index, band["low"], band["high"], **shade)
-            apart = max(1, min(APART, len(band) // 3))
+            apart = max(1, min(_APART, len(band) // 3))
             ax.plot(band["mean"], markevery=(n % apart, apart), **look)
         if any(run.resets for run in runs):
             row += 1
             resets = np.concatenate([r.column("images")[r.column("reset") > 0] for r in runs])
             ticks = {"color": look["color"], "ms": 5, "mew": 1, "ls": ""}
-            ax.plot(resets, np.full(len(resets), -STEP * row), marker="|", **ticks)
+            ax.plot(resets, np.full(len(resets), -_STEP * row), marker="|", **ticks)
     ax.set_title(title, loc="left", fontsize=9)
     # Below zero are resets.
-    ax.yaxis.set_major_formatter(lambda share, _: f"{abs(share):.0%}" if share > -STEP / 2 else "")
+    ax.yaxis.set_major_formatter(lambda share, _: f"{abs(share):.0%}" if share > -_STEP / 2 else "")
     ax.xaxis.set_major_formatter(EngFormatter(sep=""))
     ax.axhline(0, color="0.6", lw=0.6)
     ax.grid(axis="y", color="0.92")

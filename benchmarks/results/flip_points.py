@@ -11,7 +11,7 @@ from ...callbacks.functional.flips import FlipFunction, fit, flips
 from ...run_folder import FLIPS
 from .runs import Run
 
-COUNTS = {True: "WeightedFlips_flips", False: "WeightedFlips_unweighted"}  # weighted, and not
+_COUNTS = {True: "WeightedFlips_flips", False: "WeightedFlips_unweighted"}  # weighted, and not
 
 
 class Point(NamedTuple):
@@ -36,17 +36,17 @@ class Point(NamedTuple):
             steps = arrays["steps"].tolist()
             end = arrays["classes"][steps.index(steps[-1] if stop is None else stop)][:held]
             start, confidence = arrays["classes"][0][:held], arrays["confidence"][:held]
-        both = {weighted: flips(start, end, confidence, weighted) for weighted in COUNTS}
+        both = {weighted: flips(start, end, confidence, weighted) for weighted in _COUNTS}
         return self._replace(flips=both)
 
 
 def points_of(runs: Iterable[Run]) -> list[Point]:
     """The points of those runs that have flips and a finished run of their source model."""
     return [
-        Point(run, {weighted: run.summary[name] for weighted, name in COUNTS.items()})
+        Point(run, {weighted: run.summary[name] for weighted, name in _COUNTS.items()})
         for run in runs
         if run.adapts
-        and COUNTS[True] in run.summary
+        and _COUNTS[True] in run.summary
         and run.source is not None
         and run.source.finished
         and run.source.accuracy is not None
@@ -80,12 +80,12 @@ def fit_points(points: list[Point], degree: int = 2, weighted: bool = True) -> F
         int(runs[0].summary["WeightedFlips_parameters"]),
         **described,
         streams=[[run.stream, run.seed, run.stream_id] for run in runs],
-        data=[[run.provenance["stream"], corruptions(run)] for run in runs],
+        data=[[run.provenance["stream"], _corruptions(run)] for run in runs],
         callback=facts["estimators"]["WeightedFlips"],
         date=date.today().isoformat(),
     )
 
 
-def corruptions(run: Run) -> list[list[Any]]:
+def _corruptions(run: Run) -> list[list[Any]]:
     """Each [corruption, severity] of the parts of a run's stream."""
     return [pair for part in run.provenance.get("parts", []) for pair in part[0]]

@@ -21,15 +21,15 @@ from ...run_folder import OUTPUTS
 from .predictions import VALIDATION, Predictions, prediction_files, read_predictions
 from .runs import Run, collect
 
-Array = np.ndarray
+_Array = np.ndarray
 # Estimates of whole data sets in the summaries of DatasetEstimates.
-CONFIDENCE = [name + end for name in ("AC", "DoC", "ATC-MC", "ATC-NE") for end in ("", "_T")]
+_CONFIDENCE = [name + end for name in ("AC", "DoC", "ATC-MC", "ATC-NE") for end in ("", "_T")]
 TRUSTED = 0.95  # minimum R^2 of a reliable agreement line (Baek et al. 2022)
 
-TICKS = (0.01, 0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95, 0.99)
-COLUMNS = 3
-ACCURACY, AGREEMENT = "#0072B2", "#D55E00"
-PAIRS = "agreement of two models"
+_TICKS = (0.01, 0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95, 0.99)
+_COLUMNS = 3
+_ACCURACY, _AGREEMENT = "#0072B2", "#D55E00"
+_PAIRS = "agreement of two models"
 
 
 class Models(NamedTuple):
@@ -38,14 +38,14 @@ class Models(NamedTuple):
     stream: str
     seed: int | None
     names: list[str]
-    classes: Array  # [models,n], answers [models,n,2]
-    labels: Array | None  # [n] or [n,2]; None: unknown
-    val_classes: Array  # [models,m]
-    val_labels: Array  # [m]
-    confidence: dict[str, Array] = {}  # noqa: RUF012 -- estimates from confidences, [models]
+    classes: _Array  # [models,n], answers [models,n,2]
+    labels: _Array | None  # [n] or [n,2]; None: unknown
+    val_classes: _Array  # [models,m]
+    val_labels: _Array  # [m]
+    confidence: dict[str, _Array] = {}  # noqa: RUF012 -- estimates from confidences, [models]
     measure: Measure = exact
     measured: str = "accuracy"
-    projnorm: Array | None = None  # ProjNorm on the stream, [models]
+    projnorm: _Array | None = None  # ProjNorm on the stream, [models]
 
     @property
     def samples(self) -> tuple[int, int]:
@@ -57,10 +57,10 @@ class Estimates(NamedTuple):
     """Estimated accuracies in [0,1] of each model, and the lines in and out of distribution."""
 
     models: Models
-    inside: Array  # accuracy in distribution, [m]
-    truth: Array | None  # accuracy out of distribution, [m]
-    agreement: tuple[Array, Array]  # in and out of distribution, [m,m]
-    estimates: dict[str, Array]
+    inside: _Array  # accuracy in distribution, [m]
+    truth: _Array | None  # accuracy out of distribution, [m]
+    agreement: tuple[_Array, _Array]  # in and out of distribution, [m,m]
+    estimates: dict[str, _Array]
     agreement_line: Line | None = None  # None with two models, or if the models are too similar
     accuracy_line: Line | None = None  # None also without labels out of distribution
 
@@ -113,7 +113,7 @@ def from_files(files: list[Path], prefix: str, seed: int | None = None) -> list[
     Raises HoldfastError if the files have different samples or kinds of predictions, or no shift in
     common.
     """
-    return combined(list(map(str, files)), list(map(read_predictions, files)), prefix, seed)
+    return _combined(list(map(str, files)), list(map(read_predictions, files)), prefix, seed)
 
 
 def from_folders(folders: list[Path], together: bool) -> Iterator[Models]:
@@ -147,13 +147,13 @@ def from_runs(folders: list[Path]) -> Iterator[Models]:
         if len(same) > 1:
             runs = [run for run, _ in same]
             names = [str(run.folder) for run in runs]
-            (models,) = combined(names, [s for _, s in same], runs[0].stream, runs[0].seed)
-            known = [name for name in CONFIDENCE if all(name in run.summary for run in runs)]
+            (models,) = _combined(names, [s for _, s in same], runs[0].stream, runs[0].seed)
+            known = [name for name in _CONFIDENCE if all(name in run.summary for run in runs)]
             confidence = {name: np.array([run.summary[name] for run in runs]) for name in known}
             yield models._replace(confidence=confidence)
 
 
-def combined(
+def _combined(
     names: list[str], sets: Sequence[dict[str, Predictions]], prefix: str, seed: int | None
 ) -> list[Models]:
     """Models with their predictions by dataset, once per shift and measure."""
@@ -202,7 +202,7 @@ def _aligned(names: list[str], models: list[Predictions], shift: str) -> list[Pr
 
 def _confidences(
     outside: list[Predictions], inside: list[Predictions], measure: Measure
-) -> dict[str, Array]:
+) -> dict[str, _Array]:
     """AC, DoC and ATC of each model, as far as all models have the scores."""
     estimates = [
         score_estimates(p.scores, val.scores, measure(val.classes, np.asarray(val.labels)))
@@ -231,21 +231,21 @@ def points(result: Estimates) -> Points:
     """Collect accuracies and agreements in and out of distribution."""
     both = aline.pairs(len(result.inside))
     return Points(
-        [] if result.truth is None else in_percent(result.inside, result.truth),
-        in_percent(*(shares[both] for shares in result.agreement)),
+        [] if result.truth is None else _in_percent(result.inside, result.truth),
+        _in_percent(*(shares[both] for shares in result.agreement)),
         list(result.models.samples),
         result.models.measured,
     )
 
 
-def in_percent(inside: Array, outside: Array) -> list[list[float]]:
+def _in_percent(inside: _Array, outside: _Array) -> list[list[float]]:
     """Pairs of percentages, rounded to two decimals."""
     return np.round(100 * np.stack([inside, outside], 1), 2).tolist()
 
 
 def draw(ensembles: Mapping[str, Points], path: Path) -> Path:
     """Draw one panel per ensemble; returns the path."""
-    rows, columns = -(-len(ensembles) // COLUMNS), min(COLUMNS, len(ensembles))
+    rows, columns = -(-len(ensembles) // _COLUMNS), min(_COLUMNS, len(ensembles))
     figure, axes = panels(len(ensembles), columns, size=(3.6 * columns, 3.7 * rows))
     for ax, (title, shares) in zip(axes, ensembles.items(), strict=True):
         _draw_panel(ax, title, shares)
@@ -255,20 +255,20 @@ def draw(ensembles: Mapping[str, Points], path: Path) -> Path:
 
 
 def _draw_panel(ax: Any, title: str, shares: Points) -> None:
-    known = {PAIRS: shares.agreement, f"{shares.measured} of a model": shares.accuracy}
+    known = {_PAIRS: shares.agreement, f"{shares.measured} of a model": shares.accuracy}
     both = {label: _probits(values, shares.samples) for label, values in known.items() if values}
     ends = np.concatenate([xy.ravel() for xy in both.values()])
     ends = np.linspace(ends.min() - 0.15, ends.max() + 0.15)
     texts = []
     for label, (x, y) in both.items():
-        colour, size = (AGREEMENT, 6) if label == PAIRS else (ACCURACY, 16)
+        colour, size = (_AGREEMENT, 6) if label == _PAIRS else (_ACCURACY, 16)
         ax.scatter(ndtr(x), ndtr(y), s=size, color=colour, lw=0, label=label)
         if line := aline.line(x, y):
             ax.plot(ndtr(ends), ndtr(line.slope * ends + line.bias), color=colour, lw=1.3)
         texts.append(f"{label[:3]}: {line or '-'}")
     limits = ndtr(ends[[0, -1]])
     ax.plot(limits, limits, color="0.6", ls=":", lw=1, label="y = x")
-    ticks = [tick for tick in TICKS if limits[0] < tick < limits[1]]
+    ticks = [tick for tick in _TICKS if limits[0] < tick < limits[1]]
     ax.set_xscale("function", functions=(ndtri, ndtr))
     ax.set_yscale("function", functions=(ndtri, ndtr))
     ax.set(xlim=limits, ylim=limits, xlabel="in distribution, %", ylabel="out of distribution, %")
@@ -278,7 +278,7 @@ def _draw_panel(ax: Any, title: str, shares: Points) -> None:
     ax.text(0.03, 0.97, "\n".join(texts), transform=ax.transAxes, va="top", fontsize=7)
 
 
-def _probits(values: list[list[float]], samples: list[int]) -> Array:
+def _probits(values: list[list[float]], samples: list[int]) -> _Array:
     """Probits of percentages in and out of distribution, [2,n]."""
     both = zip(np.array(values).T / 100, samples, strict=True)
     return np.stack([aline.probit(shares, n) for shares, n in both])

@@ -18,18 +18,18 @@ from ... import HoldfastError
 from ...files import reason, whole_file
 from ...run_folder import ROWS
 
-Array = np.ndarray
+_Array = np.ndarray
 VALIDATION = "validation"
-SCORES = ("confidence", "entropy", "confidence_T", "entropy_T")
+_SCORES = ("confidence", "entropy", "confidence_T", "entropy_T")
 
 
 class Predictions(NamedTuple):
     """The predictions of one model on one dataset."""
 
-    ids: Array  # [n]
-    classes: Array  # [n], or [n,2] for answers
-    labels: Array | None  # like the classes
-    scores: dict[str, Array]  # [n] each
+    ids: _Array  # [n]
+    classes: _Array  # [n], or [n,2] for answers
+    labels: _Array | None  # like the classes
+    scores: dict[str, _Array]  # [n] each
     projnorm: float | None = None
 
 
@@ -51,7 +51,7 @@ def read_predictions(file: Path) -> dict[str, Predictions]:
 
     Raises HoldfastError if the file is damaged, or lacks an array that every set needs.
     """
-    sets: dict[str, dict[str, Array]] = defaultdict(dict)
+    sets: dict[str, dict[str, _Array]] = defaultdict(dict)
     try:
         with np.load(file, allow_pickle=False) as arrays:
             for key in arrays.files:
@@ -69,7 +69,7 @@ def read_predictions(file: Path) -> dict[str, Predictions]:
     return {name: _checked(file, name, arrays) for name, arrays in sets.items()}
 
 
-def _checked(file: Path, name: str, arrays: dict[str, Array]) -> Predictions:
+def _checked(file: Path, name: str, arrays: dict[str, _Array]) -> Predictions:
     """One set of its arrays.
 
     Raises HoldfastError if arrays are missing or do not match.
@@ -78,7 +78,7 @@ def _checked(file: Path, name: str, arrays: dict[str, Array]) -> Predictions:
     if lacking := [key for key in needed if key not in arrays]:
         raise HoldfastError(f"{file}: the set '{name}' lacks {', '.join(lacking)}. Add them.")
     ids, classes, labels = arrays["ids"], arrays["predictions"], arrays.get("labels")
-    scores = {key: arrays[key] for key in SCORES if key in arrays}
+    scores = {key: arrays[key] for key in _SCORES if key in arrays}
     n = len(ids)
     if not (
         np.issubdtype(classes.dtype, np.integer)

@@ -18,9 +18,9 @@ from .run_state import STATES, State
 from .runs import Run, find, with_results
 from .text_table import duration, first_of, formatted, percent, points
 
-MOST = 9  # maximum number of settings with printed details
-POINT = 0.01  # of accuracy
-NOTE = (
+_MOST = 9  # maximum number of settings with printed details
+_POINT = 0.01  # of accuracy
+_NOTE = (
     "accuracy and ECE in percent, mean ± sd over runs; NLL in nats; ↓: below the source model (95 % "
     "interval over batches); collapsed: also below it over the last eighth, by more than 2 points or a "
     "tenth of its accuracy, whichever is less"
@@ -84,15 +84,15 @@ def _summary(table: pd.DataFrame, columns: Sequence[str] = ()) -> list[pd.DataFr
     """Methods by settings, and details if columns are chosen or there are at most MOST settings."""
     settings = table["setting"].nunique()
     shown = [tables.matrix(table)] if settings > 1 and not columns else []
-    return shown + ([tables.details(table, columns)] if columns or settings <= MOST else [])
+    return shown + ([tables.details(table, columns)] if columns or settings <= _MOST else [])
 
 
 def notes(table: pd.DataFrame) -> list[str]:
     """The protocols of the runs, and how to read the table."""
     begun = table[table["runs"] > 0][["setting", "method", "protocol"]]
     protocols = sentence(begun.itertuples(index=False, name=None))
-    lines = [f"{protocols}; accuracy", NOTE] if protocols else [NOTE]
-    if (settings := table["setting"].nunique()) > MOST:
+    lines = [f"{protocols}; accuracy", _NOTE] if protocols else [_NOTE]
+    if (settings := table["setting"].nunique()) > _MOST:
         more = f"for intervals, collapses and costs of the {settings} settings, pass --format csv"
         lines.append(more)
     return lines
@@ -138,7 +138,7 @@ def remarks(runs: list[Run]) -> list[str]:
         if run.never_updated:
             lines.append(f"never updated: {named}: no step changed a parameter")
         by_batch, by_image = run.accuracy, run.accuracy_per_image
-        if by_batch is not None and by_image is not None and abs(by_batch - by_image) > POINT:
+        if by_batch is not None and by_image is not None and abs(by_batch - by_image) > _POINT:
             both = (
                 f"{points(by_batch)} % as the mean over batches, {points(by_image)} % over images"
             )

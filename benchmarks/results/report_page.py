@@ -25,18 +25,18 @@ from .runs import Run, with_results
 from .tables import details, matrix, means, pairs
 from .text_table import first_of, points
 
-SKIPPED = ["method", "stream_id", "started", "resumed", "ran_on", "setting", "setting_id"]
+_SKIPPED = ["method", "stream_id", "started", "resumed", "ran_on", "setting", "setting_id"]
 
-MOST_BANDS = 150  # maximum number of corruption bands; more would hide the curves
-STEP = 0.035  # distance between two rows of marks, in accuracy
-NOTE = (
+_MOST_BANDS = 150  # maximum number of corruption bands; more would hide the curves
+_STEP = 0.035  # distance between two rows of marks, in accuracy
+_NOTE = (
     "Lines are means over runs in windows, bands one standard deviation. Below zero, in a row for each "
     "method: resets (-) and alarms (triangles). Shades are corruptions. The charts of estimators show "
     "accuracy estimated without labels (lines), and true accuracy (dots). Click a name in the legend to "
     "mute a method."
 )
 
-Styles = Mapping[str, Style]
+_Styles = Mapping[str, Style]
 
 
 def write_page(folder: Path, everything: list[Run], file: Path) -> Path:
@@ -59,7 +59,7 @@ def write_page(folder: Path, everything: list[Run], file: Path) -> Path:
         notes=[*report.notes(table), *report.indistinct(pairs(by_setting))],
         tables=_tables(table, runs) if runs else {},
         charts=_charts(runs),
-        explanation=NOTE,
+        explanation=_NOTE,
         library=_bokeh_library(),
         provenance=_provenance(runs) if runs else None,
         data=report.as_json(everything),
@@ -112,7 +112,7 @@ def _command(run: Run) -> str | None:
 
 def _provenance(runs: Sequence[Run]) -> pd.DataFrame:
     """The facts of each method's runs; one column, "all methods", for those that do not differ."""
-    facts = pd.DataFrame([run.provenance for run in runs]).drop(columns=SKIPPED, errors="ignore")
+    facts = pd.DataFrame([run.provenance for run in runs]).drop(columns=_SKIPPED, errors="ignore")
     by_method = facts.groupby([run.label for run in runs], sort=False).agg(
         lambda values: "; ".join(first_of(_distinct(values.dropna())))
     )
@@ -159,13 +159,13 @@ def _new_chart(title: str) -> Any:
     return chart
 
 
-def _look(label: str, styles: Styles) -> dict[str, Any]:
+def _look(label: str, styles: _Styles) -> dict[str, Any]:
     """What all glyphs of a method share."""
     colour = styles[label].colour
     return {"legend_label": label, "name": label, "color": colour, "muted_alpha": 0.03}
 
 
-def _stream_chart(setting: str, methods: Methods, styles: Styles) -> Any:
+def _stream_chart(setting: str, methods: Methods, styles: _Styles) -> Any:
     """The chart of one setting: mean curves, marks below and corruptions behind them."""
     chart, row = _new_chart(setting), 0
     runs = [run for same in methods.values() for run in same]
@@ -183,7 +183,7 @@ def _stream_chart(setting: str, methods: Methods, styles: Styles) -> Any:
         for kind, images in marks:
             marker = "dash" if kind == "reset" else "triangle"
             looks = shared | {"name": f"{label}: {kind}", "marker": marker}
-            chart.scatter(images, np.full(len(images), -STEP * row), size=7, **looks)
+            chart.scatter(images, np.full(len(images), -_STEP * row), size=7, **looks)
     return chart
 
 
@@ -202,13 +202,13 @@ def _shade_corruptions(chart: Any, run: Run) -> None:
         for name, rows in groupby(run.rows, lambda row: " + ".join(names_in(row)))
     ]
     start = 0
-    for n, (name, end) in enumerate(bands if 1 < len(bands) <= MOST_BANDS else ()):
+    for n, (name, end) in enumerate(bands if 1 < len(bands) <= _MOST_BANDS else ()):
         shade = {"color": ("#777777", "#bbbbbb")[n % 2], "alpha": 0.1, "name": name}
         chart.quad(left=start, right=end, bottom=0, top=1, **shade)
         start = end
 
 
-def _estimate_charts(setting: str, methods: Methods, styles: Styles) -> Iterator[Any]:
+def _estimate_charts(setting: str, methods: Methods, styles: _Styles) -> Iterator[Any]:
     """One chart per estimator with the mean curves of its estimates and of the true accuracy."""
     runs = [run for same in methods.values() for run in same]
     for name in dict.fromkeys(name for run in runs for name in run.estimators):

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 from .text_table import first_of
 
 CONTINUAL, AT_EACH, EPISODIC = "continual", "reset at each corruption", "episodic"
-AS_GIVEN = "images as given"  # for datasets that are not Holdfast streams
-MANY = 6  # maximum number of names listed in a sentence
+_AS_GIVEN = "images as given"  # for datasets that are not Holdfast streams
+_MANY = 6  # maximum number of names listed in a sentence
 
 
 class Protocol(NamedTuple):
@@ -18,7 +18,7 @@ class Protocol(NamedTuple):
     """
 
     recovery: str = CONTINUAL
-    order: str = AS_GIVEN
+    order: str = _AS_GIVEN
     images: int | None = None
 
     @property
@@ -53,7 +53,7 @@ def _order(facts: Mapping[str, Any]) -> str:
     It is what the outermost wrapper says; in earlier records, which lack it, what its class says.
     """
     if not facts.get("setting"):
-        return AS_GIVEN
+        return _AS_GIVEN
     order = facts.get("order", "i.i.d. labels")
     for wrapper in facts.get("wrappers") or ():
         order = wrapper.get("order") or _recorded_order(wrapper, order)
@@ -92,5 +92,5 @@ def _with_names(pairs: Iterable[tuple[str, str]]) -> str:
     names: dict[str, dict[str, None]] = {}
     for text, name in pairs:
         names.setdefault(text, {})[name] = None
-    texts = [f"{text} ({', '.join(first_of(list(of), MANY))})" for text, of in names.items()]
+    texts = [f"{text} ({', '.join(first_of(list(of), _MANY))})" for text, of in names.items()]
     return ", ".join(texts) if len(names) > 1 else next(iter(names))

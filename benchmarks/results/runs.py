@@ -17,9 +17,9 @@ from .run_state import State, fault, folders, state
 from .run_statistics import last_eighth, mean
 from .text_table import natural
 
-Array = np.ndarray
-Item = TypeVar("Item")
-Key = TypeVar("Key", bound=Hashable)
+_Array = np.ndarray
+_Item = TypeVar("_Item")
+_Key = TypeVar("_Key", bound=Hashable)
 
 
 @dataclass(eq=False)
@@ -147,11 +147,11 @@ class Run:
         known = self.provenance.get("estimators") or {}
         return [n for n in self.columns if n in known or f"{n}_error" in self.columns]
 
-    def column(self, name: str) -> Array:
+    def column(self, name: str) -> _Array:
         """One value of each row, [n]; NaN where it is missing."""
         return np.array([row.get(name, np.nan) for row in self.rows], dtype=float)
 
-    def of_source(self, name: str) -> Array | None:
+    def of_source(self, name: str) -> _Array | None:
         """The source model's values on the same batches, [n]; None unless it has all of them."""
         size = len(self.rows)
         if self.source is None or len(self.source.rows) < size:
@@ -184,7 +184,7 @@ class Run:
         return mean(last_eighth(self.column("accuracy")))
 
     @cached_property
-    def differences(self) -> Array | None:
+    def differences(self) -> _Array | None:
         """Accuracy minus the source model's on the same batches, [n]; None without a source model."""
         reference = self.of_source("accuracy")
         return None if reference is None else self.column("accuracy") - reference
@@ -298,9 +298,9 @@ def set_beside(runs: list[Run]) -> None:
             setattr(run, attribute, best)
 
 
-def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+def grouped(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> dict[_Key, list[_Item]]:
     """Group items by key, in order of first appearance."""
-    groups: dict[Key, list[Item]] = {}
+    groups: dict[_Key, list[_Item]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)
     return groups

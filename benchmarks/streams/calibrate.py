@@ -28,9 +28,9 @@ from ...methods.backbones import load_backbone, weights_hash
 from ...methods.backbones.load import with_logits
 from ..common_options import add_share, add_source, command_parser, difficulty
 
-SETTING = ("weights", "content", "images", "table")  # provenance that determines the accuracies
-PIECE = 256  # number of images corrupted together
-ROUND, ROUNDS = 1000, 3  # images along a walk whose accuracy is corrected, and how often
+_SETTING = ("weights", "content", "images", "table")  # provenance that determines the accuracies
+_PIECE = 256  # number of images corrupted together
+_ROUND, _ROUNDS = 1000, 3  # images along a walk whose accuracy is corrected, and how often
 
 
 def parser() -> argparse.ArgumentParser:
@@ -69,7 +69,7 @@ def main(argv: list[str]) -> int:
     options = vars(parser().parse_args(argv))
     out, shards, official = options["out"], options.pop("merge"), options.pop("official")
     if shards or official:
-        calibration = merged(shards) if shards else Calibration.load_official(official)
+        calibration = _merged(shards) if shards else Calibration.load_official(official)
         with locked(out):
             calibration.save(out)
         count, missing = len(calibration.names), calibration.unfinished()
@@ -106,7 +106,7 @@ def calibrate(
         corruptions: two or more corruptions.
         share: (I, N) measures every N-th part, starting with I.
         whole: measure whole severities only; the others are interpolated.
-        walks: as `whole`, then correct them along CCC's walks of this difficulty (see `corrected`).
+        walks: as `whole`, then correct them along CCC's walks of this difficulty (see `_corrected`).
         crop: of the images of a folder; CCC's published accuracies are of central crops.
         labels: how a folder's sub-folders become labels, as in `source_config`.
     """
@@ -134,19 +134,19 @@ def calibrate(
     provenance |= {"whole": True} if whole else {}
     meter, out = AccuracyMeter(net, opened, names, images, table), Path(out)
     with locked(out):
-        calibration = begun(out, names, provenance)
-        for _ in measured(meter, calibration.accuracy, share, whole):
+        calibration = _begun(out, names, provenance)
+        for _ in _measured(meter, calibration.accuracy, share, whole):
             calibration.save(out)
         if whole and not calibration.unfinished() and "held_out" not in calibration.provenance:
-            calibration.provenance["held_out"] = held_out(meter, calibration)
+            calibration.provenance["held_out"] = _held_out(meter, calibration)
             calibration.save(out)
         if walks is not None and not calibration.unfinished():
-            for _ in corrected(meter, calibration, target_of(walks)):
+            for _ in _corrected(meter, calibration, target_of(walks)):
                 calibration.save(out)
     return calibration
 
 
-def corrected(meter: "AccuracyMeter", calibration: Calibration, target: float) -> Iterator[None]:
+def _corrected(meter: "AccuracyMeter", calibration: Calibration, target: float) -> Iterator[None]:
     """Shift each pair's accuracies, as logits, until its path of exact search has `target` percent.
 
     Interpolation between whole severities leaves a path some points off. Round n measures the path's
@@ -162,21 +162,21 @@ def corrected(meter: "AccuracyMeter", calibration: Calibration, target: float) -
     for a, b in tqdm(list(permutations(numbers, 2)), desc="walks", unit=" pairs"):
         first, second = calibration.names[a], calibration.names[b]
         accuracies = walks["pairs"].setdefault(f"{first}, {second}", [])
-        for number in range(len(accuracies), ROUNDS):
+        for number in range(len(accuracies), _ROUNDS):
             path = find_path(calibration.matrix(first, second), target, "exact")
             accuracies.append(round(meter.along(a, b, path, number), 2))
-            off = (logits(accuracies[-1]) - logits(target)) / (number + 1)
+            off = (_logits(accuracies[-1]) - _logits(target)) / (number + 1)
             pair = calibration.accuracy[a, b]
-            pair[:] = 100 * expit(logits(pair) + off)
+            pair[:] = 100 * expit(_logits(pair) + off)
             yield
 
 
-def logits(accuracy: np.ndarray | float) -> np.ndarray:
+def _logits(accuracy: np.ndarray | float) -> np.ndarray:
     """The logits of accuracies in percent; 0 and 100 % count as .1 and 99.9 %."""
     return logit(np.clip(accuracy, 0.1, 99.9) / 100)
 
 
-def held_out(
+def _held_out(
     meter: "AccuracyMeter", calibration: Calibration, entries: int = 40
 ) -> dict[str, float]:
     """Measured minus interpolated accuracies of random entries that are not of whole severities, in points.
@@ -197,13 +197,13 @@ def held_out(
     return {"entries": entries} | {name: round(float(n), 2) for name, n in numbers.items()}
 
 
-def begun(path: Path, names: tuple[str, ...], provenance: dict) -> Calibration:
+def _begun(path: Path, names: tuple[str, ...], provenance: dict) -> Calibration:
     """The calibration of an interrupted call, or an empty one."""
     if not path.exists():
         empty = np.full((len(names), len(names), LEVELS, LEVELS), np.nan, dtype=np.float32)
         return Calibration(names, empty, provenance)
     calibration = Calibration.load(path)
-    same = agree(calibration.provenance, provenance, (*SETTING, "source"))
+    same = _agree(calibration.provenance, provenance, (*_SETTING, "source"))
     if calibration.names != names or not same:
         raise HoldfastError(
             f"{path} belongs to a different backbone, source or setting. Choose another --out."
@@ -211,17 +211,17 @@ def begun(path: Path, names: tuple[str, ...], provenance: dict) -> Calibration:
     return calibration
 
 
-def agree(a: dict, b: dict, keys: tuple[str, ...]) -> bool:
+def _agree(a: dict, b: dict, keys: tuple[str, ...]) -> bool:
     """Whether two provenances agree in what is measured and in those of these entries that both have."""
     same = all(a[key] == b[key] for key in keys if key in a and key in b)
     return same and a.get("whole") == b.get("whole")
 
 
-def merged(paths: list[Path]) -> Calibration:
+def _merged(paths: list[Path]) -> Calibration:
     """The calibration whose shards are in these files."""
     first, *others = (Calibration.load(path) for path in paths)
     for path, other in zip(paths[1:], others, strict=True):
-        if other.names != first.names or not agree(first.provenance, other.provenance, SETTING):
+        if other.names != first.names or not _agree(first.provenance, other.provenance, _SETTING):
             raise HoldfastError(
                 f"{path} and {paths[0]} are shards of different calibrations: their corruptions, "
                 "backbone, source, images or table differ. Merge only shards of one calibration."
@@ -260,7 +260,7 @@ class AccuracyMeter:
 
     def along(self, a: int, b: int, path: list[tuple[int, int]], number: int) -> float:
         """The accuracy in percent along a path, by other images in each round and each at one entry."""
-        index, correct = torch.arange(ROUND), 0
+        index, correct = torch.arange(_ROUND), 0
         drawn = permuted(index % len(self.source), len(self.source), a, b, number)
         for part, (i, j) in enumerate(path):
             rows = index[part :: len(path)]
@@ -271,14 +271,14 @@ class AccuracyMeter:
                     images.to(self.device), name, level * STEP, seeds, table=self.table
                 )
             correct += int((self.predict(images) == labels).sum())
-        return 100 * correct / ROUND
+        return 100 * correct / _ROUND
 
     def corrupted_once(self, a: int, i: int) -> list[tuple[Tensor, Tensor, Tensor]]:
         """The row's images under its first corruption, with their labels and indices, in pieces."""
         index = torch.arange(self.images)
         drawn = permuted(index % len(self.source), len(self.source), a, i)
         images, labels = self.source.load(drawn, mix(a, i, index))
-        pieces = (part.split(PIECE) for part in (images.to(self.device), labels, index))
+        pieces = (part.split(_PIECE) for part in (images.to(self.device), labels, index))
         return [
             (corrupt(x, self.names[a], i * STEP, mix(1, a, i, rows), table=self.table), y, rows)
             for x, y, rows in zip(*pieces, strict=True)
@@ -291,7 +291,7 @@ class AccuracyMeter:
         return torch.cat([self.net(chunk).argmax(1) for chunk in chunks]).cpu()
 
 
-def measured(
+def _measured(
     meter: AccuracyMeter, accuracy: np.ndarray, share: tuple[int, int], whole: bool
 ) -> Iterator[None]:
     """Fill this share of the accuracies [n,n,21,21]; yields whenever there are new ones to save."""
@@ -302,12 +302,12 @@ def measured(
     for a, b, i in tqdm(parts, desc="calibrate", unit=" parts", smoothing=0):
         added = meter.fill(accuracy[a, b], a, b, [(i, j) for j in levels])
         if whole:
-            share_single(accuracy, a, b)
+            _share_single(accuracy, a, b)
         if added:
             yield
 
 
-def share_single(accuracy: np.ndarray, a: int, b: int) -> None:
+def _share_single(accuracy: np.ndarray, a: int, b: int) -> None:
     """Copy the accuracies under a single corruption to its pairs with all other corruptions."""
     for alone, every in (
         (accuracy[a, b, :, 0], accuracy[a, :, :, 0]),

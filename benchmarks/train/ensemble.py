@@ -25,10 +25,10 @@ from ..suites.execution import cores
 from ..suites.suite_schema import check
 from .members import Member, Task, members, trained
 
-Share = Annotated[float, Field(gt=0, le=1)]
+_Share = Annotated[float, Field(gt=0, le=1)]
 
 
-class DataSets(BaseModel, extra="forbid"):
+class _DataSets(BaseModel, extra="forbid"):
     """The entry `data`; what its entries contain depends on the task."""
 
     task: Literal["classification", "qa"] | None = None
@@ -37,25 +37,25 @@ class DataSets(BaseModel, extra="forbid"):
     shifts: dict[str, Any]
 
 
-class Ensemble(BaseModel, extra="forbid", strict=True):
+class _Ensemble(BaseModel, extra="forbid", strict=True):
     """An entry of `ensembles`."""
 
     base: str
     training: Literal["probe", "finetune", "lora", "scratch"]
-    diversity: dict[Literal["head", "order", "subset"], list[Share]] = Field(min_length=1)
+    diversity: dict[Literal["head", "order", "subset"], list[_Share]] = Field(min_length=1)
     budgets: list[PositiveInt] = Field(min_length=1)
     members: PositiveInt
     settings: dict[Literal["lr", "batch", "weight_decay", "init"], float] = {}
     projnorm: PositiveInt | None = None  # of probes
 
 
-class Description(BaseModel, extra="forbid"):
+class _Description(BaseModel, extra="forbid"):
     """The file."""
 
     out: str
     seeds: list[int]
-    data: DataSets
-    ensembles: dict[str, Ensemble]
+    data: _DataSets
+    ensembles: dict[str, _Ensemble]
 
 
 class Job(NamedTuple):
@@ -63,7 +63,7 @@ class Job(NamedTuple):
 
     folder: Path
     data: dict[str, Any]
-    config: dict[str, Any]  # an `Ensemble`
+    config: dict[str, Any]  # an `_Ensemble`
     source: str
     share: float
     seed: int
@@ -88,7 +88,7 @@ def load(name: str) -> dict[str, Any]:
     file = CONFIGS / "ensembles" / f"{name}.yaml"
     file = file if file.is_file() else Path(name)
     config = read_yaml(file)
-    check(Description, config, str(file))
+    check(_Description, config, str(file))
     for title, entry in config["ensembles"].items():
         if "projnorm" in entry and entry["training"] != "probe":
             raise HoldfastError(
@@ -114,14 +114,14 @@ def train(todo: list[Job], count: int | None = None) -> float:
     count = count or cores()
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the processes, before they import torch
     with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
-        finished = pool.map(run, todo) if count > 1 else map(run, todo)
+        finished = pool.map(_run, todo) if count > 1 else map(_run, todo)
         for done, (folder, seconds) in enumerate(finished, 1):
             print(f"[{done}/{len(todo)}] {folder}: {seconds:.1f} processor seconds", flush=True)
             total += seconds
     return total
 
 
-def run(job: Job) -> tuple[Path, float]:
+def _run(job: Job) -> tuple[Path, float]:
     """Train the missing members of a job; returns its folder and the processor seconds spent."""
     start = time.process_time()
     torch.set_num_threads(1)
@@ -129,11 +129,11 @@ def run(job: Job) -> tuple[Path, float]:
         task = task_of(json.dumps(job.data), job.config["base"], job.seed)
         for member, predictions in trained(task, missing, job.config):
             write_predictions(job.file(member), predictions)
-        write_origin(job)
+        _write_origin(job)
     return job.folder, time.process_time() - start
 
 
-def write_origin(job: Job) -> None:
+def _write_origin(job: Job) -> None:
     """Write beside the members with which code and threads, on which processor, from which base."""
     path, where = job.folder / PROVENANCE, environment(torch.device("cpu"))
     # An interrupted job may have been continued by other code.

@@ -18,16 +18,16 @@ from ...datamodules.counter import permuted
 from ..results.predictions import VALIDATION, Predictions
 
 TRAIN = "train"
-Optimizers = Callable[..., torch.optim.Optimizer]
-SOURCES = ("head", "order", "subset")
-DEFAULTS: dict[str, dict[str, Any]] = {
+_Optimizers = Callable[..., torch.optim.Optimizer]
+_SOURCES = ("head", "order", "subset")
+_DEFAULTS: dict[str, dict[str, Any]] = {
     "probe": {"lr": 0.03, "batch": 64, "weight_decay": 0.0, "init": 0.3},
     "finetune": {"lr": 1e-4, "batch": 64, "weight_decay": 1e-2, "init": 0.3},
     "lora": {"lr": 1e-3, "batch": 64, "weight_decay": 0.0, "init": 0.3},
     # Appendix 7.3.4: SGD with learning rate 1e-2, batches of 128, weight decay 1e-5, no augmentation.
     "scratch": {"lr": 1e-2, "batch": 128, "weight_decay": 1e-5, "init": 0.3},
 }
-LORA_LAYERS = ("qkv", "query", "value", "q_proj", "v_proj", "c_attn", "q_lin", "v_lin")
+_LORA_LAYERS = ("qkv", "query", "value", "q_proj", "v_proj", "c_attn", "q_lin", "v_lin")
 
 
 class Member(NamedTuple):
@@ -65,7 +65,7 @@ class Task(ABC):
     outputs: int  # of the linear head
     piece: int  # examples predicted at a time
     dropout: bool  # whether models train in training mode
-    optimizers: ClassVar[Mapping[str, Optimizers]] = {}  # by training; others use AdamW
+    optimizers: ClassVar[Mapping[str, _Optimizers]] = {}  # by training; others use AdamW
 
     @abstractmethod
     def inputs(self, examples: Examples, rows: Tensor) -> Any:
@@ -123,7 +123,7 @@ def members(
     everyone = []
     for number in range(count * len(budgets)):
         budget = budgets[number // count]
-        seeds = {name: seed * 1000 + (1 + number if name == source else 0) for name in SOURCES}
+        seeds = {name: seed * 1000 + (1 + number if name == source else 0) for name in _SOURCES}
         everyone.append(Member(f"{number:03d}-steps{budget}", budget, **seeds, fraction=fraction))
     return everyone
 
@@ -157,17 +157,17 @@ def trained(
 ) -> Iterator[tuple[Member, dict[str, Predictions]]]:
     """Train the members of an entry of `ensembles`; yields each with its predictions."""
     training = config["training"]
-    settings = {**DEFAULTS[training], **config.get("settings", {})}
+    settings = {**_DEFAULTS[training], **config.get("settings", {})}
     if training == "probe":
-        yield from probed(task, missing, settings, config.get("projnorm"))
+        yield from _probed(task, missing, settings, config.get("projnorm"))
         return
     for member in missing:
-        model = finetuned(task, member, training, settings)
+        model = _finetuned(task, member, training, settings)
         outputs = {name: task.outputs_of(model, name) for name in task.sets if name != TRAIN}
         yield member, task.predictions(outputs)
 
 
-def finetuned(task: Task, member: Member, training: str, settings: dict[str, Any]) -> nn.Module:
+def _finetuned(task: Task, member: Member, training: str, settings: dict[str, Any]) -> nn.Module:
     """Train the base, its LoRA matrices or new weights, with a linear head."""
     train = task.sets[TRAIN]
     base = task.new_base(member.head) if training == "scratch" else copy.deepcopy(task.base)
@@ -177,7 +177,7 @@ def finetuned(task: Task, member: Member, training: str, settings: dict[str, Any
     head = nn.Linear(size, task.outputs)
     head.weight.data = new_head(member, size, task.outputs, settings["init"]).T.contiguous()
     head.bias.data.zero_()
-    model = task.with_head(with_lora(base) if training == "lora" else base, head)
+    model = task.with_head(_with_lora(base) if training == "lora" else base, head)
     model.train(task.dropout)
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     kind = task.optimizers.get(training, torch.optim.AdamW)
@@ -190,7 +190,7 @@ def finetuned(task: Task, member: Member, training: str, settings: dict[str, Any
     return model.eval()
 
 
-def with_lora(base: nn.Module, rank: int = 8) -> nn.Module:
+def _with_lora(base: nn.Module, rank: int = 8) -> nn.Module:
     """The base with trainable LoRA matrices in its attention layers (Hu et al. 2022), otherwise frozen.
 
     Raises HoldfastError if peft is not installed, or the base is not a transformer.
@@ -199,7 +199,7 @@ def with_lora(base: nn.Module, rank: int = 8) -> nn.Module:
         from peft import LoraConfig, get_peft_model
     except ImportError:
         raise HoldfastError("LoRA needs peft. Run: pip install 'holdfast[text]'.") from None
-    names = [name for name, _ in base.named_modules() if name.rpartition(".")[2] in LORA_LAYERS]
+    names = [name for name, _ in base.named_modules() if name.rpartition(".")[2] in _LORA_LAYERS]
     if not names:
         raise HoldfastError(
             "LoRA changes the attention layers of a transformer, but this base model has none. Choose "
@@ -209,7 +209,7 @@ def with_lora(base: nn.Module, rank: int = 8) -> nn.Module:
     return get_peft_model(base, config)  # type: ignore[arg-type]
 
 
-def probed(
+def _probed(
     task: Task, missing: list[Member], settings: dict[str, Any], projnorm: int | None
 ) -> Iterator[tuple[Member, dict[str, Predictions]]]:
     """Train linear heads on the base's features, and measure their ProjNorm after `projnorm` steps."""

@@ -34,42 +34,42 @@ from ...methods.backbones.nets import CIFARResNet18, CIFARResNet20, GlyphNet
 from ...methods.parts.norm import use_batch_statistics
 from ..test import silence_lightning
 
-BATCH, WIDTH, DECAY = 128, 16, 1e-2  # of the embedded networks
-PEAKS = {"batch": 1e-2, "group": 3e-3}  # their learning rates by normalisation
+BATCH, _WIDTH, _DECAY = 128, 16, 1e-2  # of the embedded networks
+_PEAKS = {"batch": 1e-2, "group": 3e-3}  # their learning rates by normalisation
 PAD = 4  # pixels around a CIFAR image before it is cropped
-EPOCHS = {"resnet18": 200, "resnet20": 50}  # AETTA's, ours
+_EPOCHS = {"resnet18": 200, "resnet20": 50}  # AETTA's, ours
 
 Batches = Iterator[tuple[Tensor, Tensor]]  # images uint8 [B,3,H,W], labels int64 [B]
-Colour = tuple[float, float, float]
+_Colour = tuple[float, float, float]
 
 
-class EmbeddedRecipe(NamedTuple):
+class _EmbeddedRecipe(NamedTuple):
     """How the network of an embedded data set is trained."""
 
     source: Callable[..., ImageSource]
     steps: int
     depth: int  # blocks per stage
     calibration: int  # number of images for measuring the accuracy
-    mean: Colour = (0.5, 0.5, 0.5)
-    std: Colour = (0.25, 0.25, 0.25)
+    mean: _Colour = (0.5, 0.5, 0.5)
+    std: _Colour = (0.25, 0.25, 0.25)
 
 
-class CIFARRecipe(NamedTuple):
+class _CIFARRecipe(NamedTuple):
     """AETTA's settings for a data set."""
 
     classes: Literal[10, 100]
     batch: int
-    mean: Colour
-    std: Colour
+    mean: _Colour
+    std: _Colour
 
 
 EMBEDDED = {
-    "glyphs": EmbeddedRecipe(Glyphs, 8000, 2, 20_480),
-    "digits": EmbeddedRecipe(Digits, 200, 1, 300),
+    "glyphs": _EmbeddedRecipe(Glyphs, 8000, 2, 20_480),
+    "digits": _EmbeddedRecipe(Digits, 200, 1, 300),
 }
-CIFARS = {
-    "cifar10": CIFARRecipe(10, 64, (0.4914, 0.4822, 0.4465), (0.2471, 0.2435, 0.2616)),
-    "cifar100": CIFARRecipe(100, 128, (0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
+_CIFARS = {
+    "cifar10": _CIFARRecipe(10, 64, (0.4914, 0.4822, 0.4465), (0.2471, 0.2435, 0.2616)),
+    "cifar100": _CIFARRecipe(100, 128, (0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
 }
 
 
@@ -146,24 +146,24 @@ def write_embedded(
     name: str,
     seed: int = 0,
     steps: int | None = None,
-    width: int = WIDTH,
+    width: int = _WIDTH,
     norm: str = "batch",
 ) -> dict[str, str]:
     """Train a GlyphNet for an embedded data set; returns the facts stored with its weights."""
-    recipe, peak = EMBEDDED[name], PEAKS[norm]
+    recipe, peak = EMBEDDED[name], _PEAKS[norm]
     steps = steps or recipe.steps
     source, held = recipe.source("train"), recipe.source("calibration")
     torch.manual_seed(seed)
     net = GlyphNet(source.classes, width, source.size, norm, recipe.depth)
     model = normalised(net, recipe.mean, recipe.std)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=peak, weight_decay=DECAY)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=peak, weight_decay=_DECAY)
     schedule = OneCycleLR(optimizer, peak, total_steps=steps)
 
     def batches(_: int) -> Batches:
         return (source.load(*draw(step, seed, len(source))) for step in range(steps))
 
     facts = common_facts(name, seed, recipe.mean, recipe.std, source, norm)
-    facts |= {"optimizer": f"AdamW, OneCycle, peak {peak}, weight decay {DECAY}", "steps": steps}
+    facts |= {"optimizer": f"AdamW, OneCycle, peak {peak}, weight decay {_DECAY}", "steps": steps}
     facts |= {"batch": BATCH, "width": width, "size": source.size, "depth": recipe.depth}
     options = {"max_epochs": 1, "limit_train_batches": steps, "accelerator": "cpu"}
     training = Training(model, batches, optimizer, schedule, facts, **options)
@@ -185,7 +185,7 @@ def write_cifar(
     An interrupted training continues. `data` is torchvision's folder, or has the class folders
     train/CLASS/ and test/CLASS/.
     """
-    recipe, epochs = CIFARS[name], epochs or EPOCHS[net]
+    recipe, epochs = _CIFARS[name], epochs or _EPOCHS[net]
     source, held = (CIFAR(data, recipe.classes, split) for split in ("train", "test"))
     torch.manual_seed(seed)
     small = net == "resnet20"
@@ -250,7 +250,7 @@ def augmented(images: Tensor, random: torch.Generator) -> Tensor:
 
 
 def common_facts(
-    name: str, seed: int, mean: Colour, std: Colour, source: ImageSource, norm: str = "batch"
+    name: str, seed: int, mean: _Colour, std: _Colour, source: ImageSource, norm: str = "batch"
 ) -> dict[str, Any]:
     """The facts that all trainings have, with a hash of the first images, which depend on versions."""
     index = torch.arange(64)
