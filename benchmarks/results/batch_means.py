@@ -12,9 +12,6 @@ _WINDOWS = 32  # number of windows along a stream
 Pairs = tuple[tuple[str, float], ...]  # corruptions with severities; () for clean images
 
 
-# ---- along the stream --------------------------------------------------------------------------------
-
-
 def curve(run: Run, name: str = "accuracy") -> pd.Series:
     """Means of a column over windows of batches, by the number of images at the window's centre.
 
@@ -37,9 +34,6 @@ def mean_curve(curves: Sequence[pd.Series]) -> pd.DataFrame:
     table = pd.DataFrame(np.transpose(values), longest).dropna()
     mean, sd = table.mean(axis=1), table.std(axis=1).fillna(0)
     return pd.DataFrame({"mean": mean, "low": mean - sd, "high": mean + sd}).clip(0, 1)
-
-
-# ---- by corruption -----------------------------------------------------------------------------------
 
 
 def pairs_of(row: dict[str, Any]) -> Pairs:

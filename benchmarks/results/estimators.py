@@ -55,13 +55,12 @@ def main(argv: list[str]) -> None:
 
 def _qualities(args: Namespace) -> None:
     """Print one line per stream, method and estimator, with means over runs."""
-    names = ["stream", "method", "estimator"]
-    each = [
-        (run.setting, run.label, name, *_of_run(run, name))
-        for run in collect(args.folder)
-        for name in run.estimators
-        if f"{name}_error" in run.columns  # labels, and an estimate of the current batch
-    ]
+    names, each = ["stream", "method", "estimator"], []
+    for run in collect(args.folder):
+        for name in run.estimators:
+            if f"{name}_error" in run.columns:  # labels, and an estimate of the current batch
+                columns = map(run.column, (name, "accuracy", f"{name}_low", f"{name}_high"))
+                each.append((run.setting, run.label, name, *quality(*columns)))
     if not each:
         raise HoldfastError(f"{args.folder} has no run with labels and an estimator. {_EXAMPLE}")
     by = pd.DataFrame(each, columns=[*names, *Quality._fields]).groupby(names)
@@ -181,9 +180,6 @@ def _as_text(value: Any) -> str:
     return f"{100 * value:.2f}" if isinstance(value, float) else str(value)
 
 
-# ---- estimates ---------------------------------------------------------------------------------------
-
-
 class Quality(NamedTuple):
     """Measures of how well estimates match the true accuracy; NaN if they cannot be computed."""
 
@@ -210,14 +206,6 @@ def quality(estimates: Array, truth: Array, low: Array, high: Array) -> Quality:
         r2 = means["estimate"].corr(means["truth"]) ** 2
         rho = means["estimate"].corr(means["truth"], method="spearman")
     return Quality(r2, rho, errors.mean(), inside.mean(), len(banded), width.mean())
-
-
-def _of_run(run: Run, name: str) -> Quality:
-    """The quality of one of a run's estimators."""
-    return quality(*map(run.column, (name, "accuracy", f"{name}_low", f"{name}_high")))
-
-
-# ---- alarms ------------------------------------------------------------------------------------------
 
 
 def alarms(run: Run, window: int = WINDOW) -> dict[tuple[str, str], Array]:

@@ -73,6 +73,10 @@ def fit_points(points: list[Point], degree: int = 2, weighted: bool = True) -> F
     described = {
         key: facts[key] for key in ("method", "backbone", "weights", "optimizer", "versions")
     }
+    data = []
+    for run in runs:
+        parts = run.provenance.get("parts", [])
+        data.append([run.provenance["stream"], [pair for part in parts for pair in part[0]]])
     return fit(
         np.array([[point.flips[weighted], 100 * point.accuracy] for point in points]),
         degree,
@@ -80,12 +84,7 @@ def fit_points(points: list[Point], degree: int = 2, weighted: bool = True) -> F
         int(runs[0].summary["WeightedFlips_parameters"]),
         **described,
         streams=[[run.stream, run.seed, run.stream_id] for run in runs],
-        data=[[run.provenance["stream"], _corruptions(run)] for run in runs],
+        data=data,
         callback=facts["estimators"]["WeightedFlips"],
         date=date.today().isoformat(),
     )
-
-
-def _corruptions(run: Run) -> list[list[Any]]:
-    """Each [corruption, severity] of the parts of a run's stream."""
-    return [pair for part in run.provenance.get("parts", []) for pair in part[0]]

@@ -256,8 +256,14 @@ def draw(ensembles: Mapping[str, Points], path: Path) -> Path:
 
 def _draw_panel(ax: Any, title: str, shares: Points) -> None:
     known = {_PAIRS: shares.agreement, f"{shares.measured} of a model": shares.accuracy}
-    both = {label: _probits(values, shares.samples) for label, values in known.items() if values}
-    ends = np.concatenate([xy.ravel() for xy in both.values()])
+    both = {
+        label: [
+            aline.probit(x, n) for x, n in zip(np.array(v).T / 100, shares.samples, strict=True)
+        ]
+        for label, v in known.items()
+        if v
+    }
+    ends = np.concatenate([x for xy in both.values() for x in xy])
     ends = np.linspace(ends.min() - 0.15, ends.max() + 0.15)
     texts = []
     for label, (x, y) in both.items():
@@ -276,9 +282,3 @@ def _draw_panel(ax: Any, title: str, shares: Points) -> None:
         axis.set_ticks(ticks, [f"{100 * tick:g}" for tick in ticks])
     ax.set_title(title, fontsize=9)
     ax.text(0.03, 0.97, "\n".join(texts), transform=ax.transAxes, va="top", fontsize=7)
-
-
-def _probits(values: list[list[float]], samples: list[int]) -> _Array:
-    """Probits of percentages in and out of distribution, [2,n]."""
-    both = zip(np.array(values).T / 100, samples, strict=True)
-    return np.stack([aline.probit(shares, n) for shares, n in both])

@@ -52,7 +52,11 @@ def publish(
     lines = [*missing(everything), *remarks(runs), _figure(runs, folder)]
     shown: list[pd.DataFrame] = []
     if runs and table == "means":
-        shown = _summary(numbers, columns)
+        count = numbers["setting"].nunique()
+        if count > 1 and not columns:
+            shown.append(tables.matrix(numbers))
+        if columns or count <= _MOST:
+            shown.append(tables.details(numbers, columns))
         said = [*notes(numbers), *indistinct(tables.pairs(settings))]
         lines = [f"({line})" for line in said] + lines
     elif runs and table == "runs":
@@ -78,13 +82,6 @@ def _figure(runs: list[Run], folder: Path) -> str:
         return printable(f"figure: {draw(runs, folder / 'accuracy.png')}")
     except OSError as error:
         return printable(f"no figure: cannot write to {folder} ({reason(error)})")
-
-
-def _summary(table: pd.DataFrame, columns: Sequence[str] = ()) -> list[pd.DataFrame]:
-    """Methods by settings, and details if columns are chosen or there are at most MOST settings."""
-    settings = table["setting"].nunique()
-    shown = [tables.matrix(table)] if settings > 1 and not columns else []
-    return shown + ([tables.details(table, columns)] if columns or settings <= _MOST else [])
 
 
 def notes(table: pd.DataFrame) -> list[str]:
@@ -181,15 +178,10 @@ def status(folder: Path) -> str:
     runs = [(run, run.state) for run in find(folder)]
     if not runs:
         return f"{folder} contains no runs yet"
-    lines = [
-        (
-            run.folder.relative_to(folder).as_posix(),
-            state.name,
-            *_progress(run, state),
-            state.note,
-        )
-        for run, state in runs
-    ]
+    lines = []
+    for run, state in runs:
+        name = run.folder.relative_to(folder).as_posix()
+        lines.append((name, state.name, *_progress(run, state), state.note))
     states = Counter(state.name for _, state in runs)
     count = ", ".join(f"{states[name]} {name}" for name in STATES if name in states)
     return f"{formatted(lines)}\n{len(lines)} runs: {count}"

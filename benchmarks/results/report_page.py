@@ -48,6 +48,9 @@ def write_page(folder: Path, everything: list[Run], file: Path) -> Path:
         raise HoldfastError(
             "--html needs bokeh, which is not installed. Run: pip install 'holdfast[html]'."
         )
+    from bokeh.resources import Resources
+
+    library = "\n".join(Resources(mode="inline", components=["bokeh"], log_level="error").js_raw)
     runs, by_setting = with_results(everything), groups(everything)
     table = means(by_setting)
     states = Counter(run.state.name for run in everything)
@@ -60,7 +63,7 @@ def write_page(folder: Path, everything: list[Run], file: Path) -> Path:
         tables=_tables(table, runs) if runs else {},
         charts=_charts(runs),
         explanation=_NOTE,
-        library=_bokeh_library(),
+        library=library.replace("</script", "<\\/script"),
         provenance=_provenance(runs) if runs else None,
         data=report.as_json(everything),
     )
@@ -82,13 +85,6 @@ def _template() -> Template:
     pages.policies["json.dumps_kwargs"] = {"sort_keys": False}  # Bokeh's charts depend on the order
     pages.filters["table"] = table
     return pages.get_template("report.html")
-
-
-def _bokeh_library() -> str:
-    from bokeh.resources import Resources
-
-    parts = Resources(mode="inline", components=["bokeh"], log_level="error").js_raw
-    return "\n".join(parts).replace("</script", "<\\/script")
 
 
 def _tables(table: pd.DataFrame, runs: Sequence[Run]) -> dict[str, pd.DataFrame]:
@@ -125,9 +121,6 @@ def _provenance(runs: Sequence[Run]) -> pd.DataFrame:
 def _distinct(values: Iterable[Any]) -> list[str]:
     """The different values as text, without empty ones."""
     return list(dict.fromkeys(str(value) for value in values if value))
-
-
-# ---- charts ------------------------------------------------------------------------------------------
 
 
 def _charts(runs: Sequence[Run]) -> list[dict[str, Any]]:

@@ -5,9 +5,10 @@ A row is a mapping from names, which JSON and CSV have too, to values: accuracie
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 from scipy.special import stdtrit
@@ -33,14 +34,22 @@ _RESULTS = ("override", "setting", *_ACCURACY, *_COLLAPSE, *_IMAGES, "finished",
 _NAMES = ("method", "override", "stream", "setting", "seed")
 
 
-class Column(NamedTuple):
-    """A column of a table."""
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: JSON and CSV have its values by its name, text its texts below its head."""
 
-    name: str  # in JSON and CSV
-    head: str  # in text; "" if only JSON and CSV have it
+    name: str
+    head: str | None = None  # default: the name; "" if only JSON and CSV have it
     aggregate: tuple[str, str] | None = None  # of several runs: an entry of `run_row`, and how
-    text: Callable[[Row], str] = str  # of a row
+    text: Callable[[Any], str] = str  # of a value; "-" stands for None
+    row_text: Callable[[Row], str] | None = None  # if it needs the whole row
     rare: bool = False  # the text lacks it if no row has a value, unless it is asked for
+
+    def of(self, row: Row) -> str:
+        """The text of a row."""
+        if self.row_text is not None:
+            return self.row_text(row)
+        return "-" if row[self.name] is None else self.text(row[self.name])
 
 
 def load(*folders: str | Path) -> pd.DataFrame:
@@ -84,11 +93,6 @@ def _gain(run: Run, other: Run | None) -> float | None:
 # ---- columns -----------------------------------------------------------------------------------------
 
 
-def _value(name: str, form: Callable[[Any], str]) -> Callable[[Row], str]:
-    """The text of an entry of a row; "-" if it is unknown."""
-    return lambda row: "-" if row[name] is None else form(row[name])
-
-
 def _mean_text(row: Row) -> str:
     """Mean ± sd in percent, the number of runs if some are missing, and ↓ if below the source model."""
     text = points(row["accuracy"], row["sd"])
@@ -120,69 +124,48 @@ def _gain_column(name: str, other: str) -> Column:
     def text(row: Row) -> str:
         return _difference_text(row[name], row[f"{name}_low"], row[f"{name}_high"])
 
-    return Column(name, f"over {other} [95 %]", (name, "mean"), text, rare=True)
-
-
-def _run_column(name: str, form: Callable[[Any], str], rare: bool = False) -> Column:
-    return Column(name, name.replace("_", " "), None, _value(name, form), rare)
+    return Column(name, f"over {other} [95 %]", (name, "mean"), row_text=text, rare=True)
 
 
 _YES = {True: "yes", False: "no"}.__getitem__
 _TWO_DECIMALS = "{:.2f}".format
 _RUN_COLUMNS = (
-    _run_column("stream", str),
-    _run_column("seed", str),
-    _run_column("method", str),
-    _run_column("accuracy", percent),
-    _run_column("accuracy_last_eighth", percent),
-    _run_column("nll", _TWO_DECIMALS, rare=True),
-    _run_column("ece", percent, rare=True),
-    _run_column("images_used", percent, rare=True),
-    _run_column("below_source", _YES),
-    _run_column("collapsed", _YES),
-    _run_column("never_updated", _YES, rare=True),
-    _run_column("finished", _YES),
-    _run_column("resets", str),
-    _run_column("not_finite", str, rare=True),
-    _run_column("not_finite_images", str, rare=True),
-    _run_column("images_per_second", "{:,.0f}".format),
+    Column("stream"),
+    Column("seed"),
+    Column("method"),
+    Column("accuracy", text=percent),
+    Column("accuracy_last_eighth", text=percent),
+    Column("nll", text=_TWO_DECIMALS, rare=True),
+    Column("ece", text=percent, rare=True),
+    Column("images_used", text=percent, rare=True),
+    Column("below_source", text=_YES),
+    Column("collapsed", text=_YES),
+    Column("never_updated", text=_YES, rare=True),
+    Column("finished", text=_YES),
+    Column("resets"),
+    Column("not_finite", rare=True),
+    Column("not_finite_images", rare=True),
+    Column("images_per_second", text="{:,.0f}".format),
 )
 _MEAN_COLUMNS = (
-    Column("setting", "setting", None, _value("setting", str)),
-    Column("method", "method", None, _value("method", str)),
-    Column("accuracy", "accuracy", ("accuracy", "mean"), _mean_text),
+    Column("setting"),
+    Column("method"),
+    Column("accuracy", None, ("accuracy", "mean"), row_text=_mean_text),
     Column("sd", "", ("accuracy", "std")),
     Column("runs", "", ("accuracy", "count")),
-    Column(
-        "last_eighth",
-        "last eighth",
-        ("accuracy_last_eighth", "mean"),
-        _value("last_eighth", points),
-    ),
-    Column("nll", "NLL", ("nll", "mean"), _value("nll", _TWO_DECIMALS), rare=True),
-    Column("ece", "ECE", ("ece", "mean"), _value("ece", points), rare=True),
-    Column("collapsed", "collapsed", ("collapsed", "sum"), _collapse_text),
+    Column("last_eighth", None, ("accuracy_last_eighth", "mean"), points),
+    Column("nll", "NLL", ("nll", "mean"), _TWO_DECIMALS, rare=True),
+    Column("ece", "ECE", ("ece", "mean"), points, rare=True),
+    Column("collapsed", None, ("collapsed", "sum"), row_text=_collapse_text),
     Column("compared", "", ("collapsed", "count")),  # runs with a source model on the same images
     Column("first_collapse_step", "", ("collapse_step", "min")),
     _gain_column("gain_over_source", "Source"),
     _gain_column("gain_over_bnadapt", "BNAdapt"),
     Column(
-        "time_in_sources",
-        "time × Source",
-        ("time_in_sources", "median"),
-        _value("time_in_sources", _TWO_DECIMALS),
-        rare=True,
+        "time_in_sources", "time × Source", ("time_in_sources", "median"), _TWO_DECIMALS, rare=True
     ),
-    Column(
-        "never_updated",
-        "never updated",
-        ("never_updated", "sum"),
-        lambda row: str(row["never_updated"] or "-"),
-        rare=True,
-    ),
-    Column(
-        "images_used", "images used", ("images_used", "mean"), _value("images_used", points), True
-    ),
+    Column("never_updated", None, ("never_updated", "sum"), lambda n: str(n or "-"), rare=True),
+    Column("images_used", None, ("images_used", "mean"), points, rare=True),
     Column("adapts", "", ("adapts", "max")),
 )
 
@@ -202,13 +185,13 @@ def details(table: pd.DataFrame, names: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def _as_text(rows: Sequence[Row], columns: Sequence[Column], names: Sequence[str]) -> pd.DataFrame:
-    shown = {column.name: column for column in columns if column.head}
-    check_columns(names, shown)
-    texts = {name: list(map(shown[name].text, rows)) for name in names or shown}
+    known = {column.name: column for column in columns if column.head != ""}
+    check_columns(names, known)
+    texts = {name: [known[name].of(row) for row in rows] for name in names or known}
     if not names:
         empty = {"-", "no", "0"}
-        texts = {k: v for k, v in texts.items() if not shown[k].rare or not empty.issuperset(v)}
-    return pd.DataFrame({shown[name].head: values for name, values in texts.items()})
+        texts = {k: v for k, v in texts.items() if not known[k].rare or not empty.issuperset(v)}
+    return pd.DataFrame({known[k].head or k.replace("_", " "): v for k, v in texts.items()})
 
 
 def check_columns(names: Iterable[str], known: Iterable[str]) -> None:

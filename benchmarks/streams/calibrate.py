@@ -43,22 +43,12 @@ def parser() -> argparse.ArgumentParser:
     add("--table", default="imagenet", choices=tuple(TABLES))
     add("--out", type=Path, required=True, help="npz file to write or continue")
     add_share(parser, "the pairs")
-    add(
-        "--whole",
-        action="store_true",
-        help="measure whole severities only (36 of 441 entries a pair), and interpolate between them",
-    )
-    add(
-        "--walks",
-        type=difficulty,
-        help="as --whole, then correct the accuracies along the walks of this difficulty",
-    )
-    add(
-        "--crop",
-        choices=("center", "random"),
-        default="center",
-        help="of a folder's images; random: as CCC's streams crop them (default: center)",
-    )
+    whole = "measure whole severities only (36 of 441 entries a pair), and interpolate between them"
+    add("--whole", action="store_true", help=whole)
+    walks = "as --whole, then correct the accuracies along the walks of this difficulty"
+    add("--walks", type=difficulty, help=walks)
+    crop = "of a folder's images; random: as CCC's streams crop them (default: center)"
+    add("--crop", choices=("center", "random"), default="center", help=crop)
     add("--official", type=Path, help="convert CCC's published pickle instead")
     add("--merge", type=Path, nargs="+", help="join these files into --out instead")
     return parser
@@ -126,12 +116,9 @@ def calibrate(
         "weights": weights_hash(net),
         "source": Path(source).name if isinstance(source, str) else repr(source),
         "content": ", ".join(filter(None, (repr(opened), opened.content))),
-        "size": opened.size,
-        "images": images,
-        "table": table,
-        "date": date.today().isoformat(),
     }
-    provenance |= {"whole": True} if whole else {}
+    provenance |= {"size": opened.size, "images": images, "table": table}
+    provenance |= {"date": date.today().isoformat()} | ({"whole": True} if whole else {})
     meter, out = AccuracyMeter(net, opened, names, images, table), Path(out)
     with locked(out):
         calibration = _begun(out, names, provenance)
@@ -265,11 +252,10 @@ class AccuracyMeter:
         for part, (i, j) in enumerate(path):
             rows = index[part :: len(path)]
             images, labels = self.source.load(drawn[rows], mix(3, a, b, number, rows))
+            images = images.to(self.device)
             for draw, name, level in ((4, self.names[a], i), (5, self.names[b], j)):
                 seeds = mix(draw, a, b, number, level, rows)
-                images = corrupt(
-                    images.to(self.device), name, level * STEP, seeds, table=self.table
-                )
+                images = corrupt(images, name, level * STEP, seeds, table=self.table)
             correct += int((self.predict(images) == labels).sum())
         return 100 * correct / _ROUND
 
@@ -309,8 +295,7 @@ def _measured(
 
 def _share_single(accuracy: np.ndarray, a: int, b: int) -> None:
     """Copy the accuracies under a single corruption to its pairs with all other corruptions."""
-    for alone, every in (
-        (accuracy[a, b, :, 0], accuracy[a, :, :, 0]),
-        (accuracy[a, b, 0], accuracy[:, b, 0]),
-    ):
+    first = accuracy[a, b, :, 0], accuracy[a, :, :, 0]
+    second = accuracy[a, b, 0], accuracy[:, b, 0]
+    for alone, every in (first, second):
         np.copyto(every, alone, where=np.isnan(every) & ~np.isnan(alone))
