@@ -59,8 +59,8 @@ def _qualities(args: Namespace) -> None:
     for run in collect(args.folder):
         for name in run.estimators:
             if f"{name}_error" in run.columns:  # labels, and an estimate of the current batch
-                columns = map(run.column, (name, "accuracy", f"{name}_low", f"{name}_high"))
-                each.append((run.setting, run.label, name, *quality(*columns)))
+                compared = map(run.column, (name, "accuracy", f"{name}_low", f"{name}_high"))
+                each.append((run.setting, run.label, name, *quality(*compared)))
     if not each:
         raise HoldfastError(f"{args.folder} has no run with labels and an estimator. {_EXAMPLE}")
     by = pd.DataFrame(each, columns=[*names, *Quality._fields]).groupby(names)

@@ -77,7 +77,7 @@ class Estimates(NamedTuple):
     @property
     def table(self) -> pd.DataFrame:
         """The accuracy of each model and its estimates, in [0,1]; NaN where unknown."""
-        facts = {"stream": self.models.stream, "seed": self.models.seed}
+        facts: dict[str, Any] = {"stream": self.models.stream, "seed": self.models.seed}
         facts |= {"measure": self.models.measured, "model": self.models.names}
         truth = np.nan if self.truth is None else self.truth
         return pd.DataFrame({**facts, "accuracy": truth, **self.estimates})

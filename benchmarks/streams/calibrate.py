@@ -7,7 +7,7 @@ from datetime import date
 from functools import lru_cache
 from itertools import permutations, product
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -111,7 +111,7 @@ def calibrate(
     opened = source
     if isinstance(opened, str):
         opened = open_source(opened, size, "calibration", crop, labels)
-    provenance = {
+    provenance: dict[str, Any] = {
         "backbone": backbone if isinstance(backbone, str) else type(backbone).__name__,
         "weights": weights_hash(net),
         "source": Path(source).name if isinstance(source, str) else repr(source),
