@@ -60,9 +60,8 @@ class Batches(IterableDataset):
 class StreamLoader:
     """Finishes batches in the main process, by `finish`.
 
-    It iterates a DataLoader, but is none, as a predicting Trainer would replace that by one with a
-    sampler. It corrupts on the device, rather than a hook of the Trainer, so that EATA's look-ahead
-    and loops without a Trainer get corrupted batches too.
+    It contains a DataLoader, since a predicting Trainer gives DataLoaders a sampler. It corrupts on the
+    device itself, so that EATA's look-ahead and loops without a Trainer get corrupted batches too.
     """
 
     join: Callable[[Iterator[Batch]], Iterator[Batch]] = staticmethod(iter)

@@ -104,7 +104,7 @@ class Stream(LightningDataModule, ABC):
 
     @property
     def order(self) -> str:
-        """The order of labels and corruptions, which reports quote; a subclass's own has its name."""
+        """The order of labels and corruptions in reports; the class's name if it draws in its own way."""
         drawing = ("source_index", "located", "clean", "batch")
         changed = any(getattr(type(self), name) is not getattr(Stream, name) for name in drawing)
         return type(self).__name__ if changed else INDEPENDENT
@@ -138,7 +138,7 @@ class Stream(LightningDataModule, ABC):
         return index - torch.tensor([self.segment(number).start for number in numbers.tolist()])
 
     def segment(self, number: int) -> Segment:
-        """The segment of that number; raises IndexError after the last one."""
+        """The segment with a number; raises IndexError after the last one."""
         self._rest = self.segments() if self._rest is None else self._rest
         while len(self._segments) <= number:
             corruptions, count = next(self._rest, (None, 0))

@@ -44,9 +44,8 @@ class StreamWrapper(Stream):
         on_device: bool | None = None,
         start: int = 0,
     ) -> None:
-        options: dict[str, Any] = {"seed": seed, "batch_size": batch_size}
-        options |= {"num_workers": num_workers, "on_device": on_device}
-        options |= {"table": None, "quality": None}
+        options: dict[str, Any] = {"seed": seed, "batch_size": batch_size, "table": None}
+        options |= {"num_workers": num_workers, "on_device": on_device, "quality": None}
         for name, value in options.items():
             options[name] = getattr(stream, name) if value is None else value
         super().__init__(stream.source, images=images, start=start, **options)

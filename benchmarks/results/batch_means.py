@@ -26,8 +26,8 @@ def curve(run: Run, name: str = "accuracy") -> pd.Series:
 def mean_curve(curves: Sequence[pd.Series]) -> pd.DataFrame:
     """The mean of curves of several runs in [0,1], and one standard deviation (of one run: 0) around it.
 
-    The band ends at 0 and 1, and the curve at the last image that all runs have processed, as unfinished
-    runs are shorter.
+    The band is clipped to [0,1]. The curve ends at the last image that all runs have processed, as
+    unfinished runs are shorter.
     """
     longest = max((curve.index for curve in curves), key=lambda images: images[-1])
     values = [np.interp(longest, curve.index, curve, right=np.nan) for curve in curves]

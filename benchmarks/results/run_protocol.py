@@ -50,7 +50,7 @@ def protocol(facts: Mapping[str, Any]) -> Protocol:
 def _order(facts: Mapping[str, Any]) -> str:
     """The order of labels and corruptions, such as "labels correlated (delta 0.1), 20 visits".
 
-    It is what the outermost wrapper says; in earlier records, which lack it, what its class says.
+    The outermost wrapper's entry says it, or in earlier records, which lack it, the wrapper's class.
     """
     if not facts.get("setting"):
         return _AS_GIVEN

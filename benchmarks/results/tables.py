@@ -36,7 +36,7 @@ _NAMES = ("method", "override", "stream", "setting", "seed")
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: JSON and CSV have its values by its name, text its texts below its head."""
+    """A column of a table: its name in JSON and CSV, and its head and texts in other formats."""
 
     name: str
     head: str | None = None  # default: the name; "" if only JSON and CSV have it

@@ -134,7 +134,7 @@ def calibrate(
 
 
 def _corrected(meter: "AccuracyMeter", calibration: Calibration, target: float) -> Iterator[None]:
-    """Shift each pair's accuracies, as logits, until its path of exact search has `target` percent.
+    """Shift the logits of each pair's accuracies until the exact search's path has `target` percent.
 
     Interpolation between whole severities leaves a path some points off. Round n measures the path's
     accuracy and removes 1/n of its deviation, as all measurements are equally uncertain. Yields after
@@ -166,7 +166,7 @@ def _logits(accuracy: np.ndarray | float) -> np.ndarray:
 def _held_out(
     meter: "AccuracyMeter", calibration: Calibration, entries: int = 40
 ) -> dict[str, float]:
-    """Measured minus interpolated accuracies of random entries that are not of whole severities, in points.
+    """Compare measured with interpolated accuracies at random entries between whole severities, in points.
 
     Their mean and root mean square, and the latter's part that the number of images explains.
     """
@@ -246,7 +246,7 @@ class AccuracyMeter:
         return len(missing)
 
     def along(self, a: int, b: int, path: list[tuple[int, int]], number: int) -> float:
-        """The accuracy in percent along a path, by other images in each round and each at one entry."""
+        """The accuracy in percent along a path; each round has other images, and each image one entry."""
         index, correct = torch.arange(_ROUND), 0
         drawn = permuted(index % len(self.source), len(self.source), a, b, number)
         for part, (i, j) in enumerate(path):
@@ -260,7 +260,7 @@ class AccuracyMeter:
         return 100 * correct / _ROUND
 
     def corrupted_once(self, a: int, i: int) -> list[tuple[Tensor, Tensor, Tensor]]:
-        """The row's images under its first corruption, with their labels and indices, in pieces."""
+        """The images of a row under its first corruption, with their labels and indices, in pieces."""
         index = torch.arange(self.images)
         drawn = permuted(index % len(self.source), len(self.source), a, i)
         images, labels = self.source.load(drawn, mix(a, i, index))

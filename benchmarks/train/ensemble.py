@@ -134,7 +134,7 @@ def _run(job: Job) -> tuple[Path, float]:
 
 
 def _write_origin(job: Job) -> None:
-    """Write beside the members with which code and threads, on which processor, from which base."""
+    """Write the commit, processor, threads and base of the members beside them."""
     path, where = job.folder / PROVENANCE, environment(torch.device("cpu"))
     # An interrupted job may have been continued by other code.
     commits = {*read_json(path).get("commit", "").split(", "), str(where["commit"])} - {""}
@@ -144,7 +144,7 @@ def _write_origin(job: Job) -> None:
 
 @lru_cache(maxsize=1)
 def task_of(data: str, base: str, seed: int) -> Task:
-    """The task of an ensemble, kept for the next job with the same data, base and seed."""
+    """The task of an ensemble, cached for the next job with the same data, base and seed."""
     config = json.loads(data)
     if "task" in config:
         from .text_task import TextTask  # deferred: imports transformers

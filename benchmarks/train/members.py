@@ -49,7 +49,7 @@ class Examples(NamedTuple):
     ids: Tensor  # positions in the source [n], int64
 
     def predicted(self, answers: np.ndarray, scores: dict[str, np.ndarray]) -> Predictions:
-        """The predictions of a model, like the labels."""
+        """A model's predictions for these examples, from answers of the labels' shape."""
         labels = self.labels.numpy().astype(np.int32)
         return Predictions(self.ids.numpy(), answers.astype(np.int32), labels, scores)
 
@@ -57,7 +57,7 @@ class Examples(NamedTuple):
 class Task(ABC):
     """What the members of an ensemble learn: data sets, a base model, and the form of their outputs.
 
-    It is made of the entry `data` of the file, the base's name, and the seed of the order of the examples.
+    Its arguments: the entry `data` of the file, the base's name, and the seed of the examples' order.
     """
 
     sets: dict[str, Examples]  # "train", "validation" and the shifts

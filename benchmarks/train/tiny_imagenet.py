@@ -63,7 +63,7 @@ def _epoch_of(images: Tensor, labels: Tensor, epochs: int, seed: int, epoch: int
 def _random_crops(images: Tensor, size: int, random: torch.Generator) -> Tensor:
     """A random part of each image [B,3,H,W], half of them flipped, resized to [B,3,size,size].
 
-    The area is uniform from LEAST_AREA to 1, the logarithm of the aspect ratio from -log(4/3) to log(4/3).
+    The area is uniform from _LEAST_AREA to 1, the logarithm of the aspect ratio from -log(4/3) to log(4/3).
     """
     area, ratio, x, y, flip = torch.rand(5, len(images), generator=random)
     area, root = _LEAST_AREA + (1 - _LEAST_AREA) * area, (4 / 3) ** (ratio - 0.5)

@@ -108,7 +108,7 @@ def register(**tables: Rows) -> Callable[[_Function], _Function]:
 
 
 def _full_name(name: str) -> str:
-    """The name under which a corruption is registered."""
+    """The name under which a corruption is registered; raises HoldfastError if there is none."""
     name = ALIASES.get(name, name)
     module, _, function = name.rpartition(".")
     if module:
