@@ -124,8 +124,6 @@ class Run:
         """The evaluation protocol: recovery and order of the images."""
         return protocol(self.provenance)
 
-    # ---- contents of the files -----------------------------------------------------------------------
-
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
         """The record with one row per batch; `corruptions` are pairs of name and severity."""
@@ -157,8 +155,6 @@ class Run:
         if self.source is None or len(self.source.rows) < size:
             return None
         return self.source.column(name)[:size]
-
-    # ---- results: None where unknown, as without labels ----------------------------------------------
 
     @property
     def accuracy(self) -> float | None:

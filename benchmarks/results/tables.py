@@ -90,9 +90,6 @@ def _gain(run: Run, other: Run | None) -> float | None:
     return None if ours is None or theirs is None else ours - theirs
 
 
-# ---- columns -----------------------------------------------------------------------------------------
-
-
 def _mean_text(row: Row) -> str:
     """Mean ± sd in percent, the number of runs if some are missing, and ↓ if below the source model."""
     text = points(row["accuracy"], row["sd"])
@@ -200,9 +197,6 @@ def check_columns(names: Iterable[str], known: Iterable[str]) -> None:
         one_of(*known, columns=name)
 
 
-# ---- one row per method and setting ------------------------------------------------------------------
-
-
 def means(settings: Groups) -> pd.DataFrame:
     """One row per setting and method: means over the finished runs with labels; NaN where unknown."""
     aggregates = {c.name: c.aggregate for c in _MEAN_COLUMNS if c.aggregate}
@@ -277,9 +271,6 @@ def _average(rows: pd.DataFrame, settings: int) -> str:
         return "-"
     missing = (rows["runs"] < rows["runs_wanted"]).any()
     return points(rows["accuracy"].mean()) + (" (runs missing)" if missing else "")
-
-
-# ---- one row per pair of methods -----------------------------------------------------------------------
 
 
 def pairs(settings: Groups) -> pd.DataFrame:

@@ -54,22 +54,14 @@ class _EmbeddedRecipe(NamedTuple):
     std: _Colour = (0.25, 0.25, 0.25)
 
 
-class _CIFARRecipe(NamedTuple):
-    """AETTA's settings for a data set."""
-
-    classes: Literal[10, 100]
-    batch: int
-    mean: _Colour
-    std: _Colour
-
-
 EMBEDDED = {
     "glyphs": _EmbeddedRecipe(Glyphs, 8000, 2, 20_480),
     "digits": _EmbeddedRecipe(Digits, 200, 1, 300),
 }
-_CIFARS = {
-    "cifar10": _CIFARRecipe(10, 64, (0.4914, 0.4822, 0.4465), (0.2471, 0.2435, 0.2616)),
-    "cifar100": _CIFARRecipe(100, 128, (0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
+# AETTA's numbers of classes and images in a batch, means and deviations.
+_CIFARS: dict[str, tuple[Literal[10, 100], int, _Colour, _Colour]] = {
+    "cifar10": (10, 64, (0.4914, 0.4822, 0.4465), (0.2471, 0.2435, 0.2616)),
+    "cifar100": (100, 128, (0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
 }
 
 
@@ -185,15 +177,15 @@ def write_cifar(
     An interrupted training continues. `data` is torchvision's folder, or has the class folders
     train/CLASS/ and test/CLASS/.
     """
-    recipe, epochs = _CIFARS[name], epochs or _EPOCHS[net]
-    source, held = (CIFAR(data, recipe.classes, split) for split in ("train", "test"))
+    (classes, batch, mean, std), epochs = _CIFARS[name], epochs or _EPOCHS[net]
+    source, held = CIFAR(data, classes, "train"), CIFAR(data, classes, "test")
     torch.manual_seed(seed)
     small = net == "resnet20"
     kind: Callable[[int], nn.Module] = CIFARResNet20 if small else CIFARResNet18
-    batch, rate = (BATCH, "OneCycle, peak 0.2") if small else (recipe.batch, "cosine from 0.1 to 0")
-    model = normalised(kind(recipe.classes), recipe.mean, recipe.std)
+    batch, rate = (BATCH, "OneCycle, peak 0.2") if small else (batch, "cosine from 0.1 to 0")
+    model = normalised(kind(classes), mean, std)
     how = f"SGD, {rate}, Nesterov momentum 0.9, weight decay 0.0005" + ", bfloat16" * small
-    facts = common_facts(name, seed, recipe.mean, recipe.std, source)
+    facts = common_facts(name, seed, mean, std, source)
     facts |= {"optimizer": how, "epochs": epochs, "batch": batch}
     batches = partial(cropped, source, batch, seed)
     training = by_sgd(model, batches, len(source) // batch, epochs, facts, one_cycle=small)
