@@ -42,9 +42,9 @@ def main(argv: list[str]) -> None:
     if args.status:
         print(status(args.folder))
     elif args.html is not None:
-        from .results.report_page import write  # deferred: slow imports
+        from .results.report_page import write_page  # deferred: slow imports
 
-        print(f"page: {write(args.folder, find(args.folder), args.html)}")
+        print(f"page: {write_page(args.folder, find(args.folder), args.html)}")
     else:
         table = "runs" if args.runs else "pairs" if args.pairs else "means"
         publish(args.folder, args.format, table, args.columns)

@@ -45,7 +45,7 @@ def provenance(trainer: Trainer, module: LightningModule) -> dict[str, Any]:
         "skipped_layers": list(method.skipped_layers),
         "torch_seed": torch.initial_seed(),
         **where,
-        "setting_id": digest(without(stream.identity, "seed")) if stream else None,
+        "setting_id": stream_digest(stream.identity, "seed") if stream else None,
         "setting": list(stream.identity) if stream else [],
         "started": now(),
         "ran_on": [{"step": 0, "images": 0, **where}],
@@ -62,7 +62,7 @@ def identity(trainer: Trainer, method: Adapting) -> dict[str, Any]:
             **method_identity(method, *(c for c in attached if isinstance(c, Recovery))),
             "estimators": estimators,
             **pixels,
-            "stream_id": digest(pixels),
+            "stream_id": stream_digest(pixels),
             "batch_size": None if stream is None else stream.batch_size,
             "method_seed": method.seed,
             "precision": trainer.precision,
@@ -119,6 +119,18 @@ def digest(facts: dict[str, Any]) -> str:
     """A hash of these facts, 12 hex digits."""
     text = json.dumps(facts, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def stream_digest(identity: dict[str, Any], *left_out: str) -> str:
+    """A hash of a stream's identity without these keys.
+
+    It is the same as in earlier versions: `order` follows from the other facts, and `precorrupted` counts
+    under its earlier name.
+    """
+    facts = without(identity, "order", *left_out)
+    if "precorrupted" in facts:
+        facts["finished"] = facts.pop("precorrupted")
+    return digest(facts)
 
 
 # ---- where it ran ---------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from .label_shift import ClassImbalance as ClassImbalance
 from .label_shift import CorrelatedLabels as CorrelatedLabels
 from .omitting import Omitting as Omitting
 from .sets import ImageSet as ImageSet
+from .shards import CCCShards as CCCShards
 from .sources import ImageSource as ImageSource
 from .sources.arrays import CIFAR as CIFAR
 from .sources.arrays import Digits as Digits
@@ -23,8 +24,7 @@ from .sources.folder import DatasetSource as DatasetSource
 from .sources.folder import ImageFolder as ImageFolder
 from .sources.folder import ImageNet as ImageNet
 from .sources.glyphs import Glyphs as Glyphs
-from .sources.shards import Shards as Shards
 from .stream import Segment as Segment
 from .stream import Stream as Stream
-from .wrapper import SegmentWrapper as SegmentWrapper
+from .wrapper import ReorderingWrapper as ReorderingWrapper
 from .wrapper import StreamWrapper as StreamWrapper

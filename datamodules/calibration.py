@@ -16,9 +16,9 @@ from .corruptions import CORRUPTIONS, SHORT
 
 STEP, LEVELS = 0.25, 21  # severities 0, 0.25, ..., 5 of both corruptions
 WHOLE = 4  # every fourth, the whole severities, is measured where the others are interpolated
-MOST = 2**23  # bytes of CCC's published pickle, which has less than one million
+_MOST = 2**23  # bytes of CCC's published pickle, which has less than one million
 ASSETS = Path(__file__).parent / "assets"
-ORIGIN = (
+_ORIGIN = (
     "https://nc.mlcloud.uni-tuebingen.de/index.php/s/izTMnXkaHoNBZT4/download/"
     "ccc_accuracy_matrix.pickle"
 )
@@ -48,13 +48,13 @@ class Calibration(NamedTuple):
         try:
             with np.load(path) as file:
                 names = tuple(str(name) for name in file["names"])
-                found = cls(names, file["accuracy"], json.loads(str(file["provenance"])))
+                accuracy, provenance = file["accuracy"], json.loads(str(file["provenance"]))
             n = len(names)
-            if found.accuracy.dtype.kind != "f" or found.accuracy.shape != (n, n, LEVELS, LEVELS):
+            if accuracy.dtype.kind != "f" or accuracy.shape != (n, n, LEVELS, LEVELS):
                 raise ValueError(f"it is not a table of {n} x {n} x 21 x 21 numbers")
-            if not in_percent(found.accuracy):
+            if not _in_percent(accuracy):
                 raise ValueError("its accuracies are not 0 to 100 percent")
-            return found
+            return cls(names, accuracy, provenance)
         except Exception as error:  # a damaged file makes the readers raise many kinds
             raise HoldfastError(
                 f"{path} cannot be read as a calibration ({reason(error)}). Remove it and measure "
@@ -70,29 +70,25 @@ class Calibration(NamedTuple):
         accuracy = np.full((len(CORRUPTIONS),) * 2 + (LEVELS,) * 2, np.nan, dtype=np.float32)
         pairs = list(product(enumerate(SHORT.get(name, name) for name in CORRUPTIONS), repeat=2))
         try:
-            if path.stat().st_size > MOST:
-                raise ValueError(f"it has more than {MOST:,} bytes")
+            if path.stat().st_size > _MOST:
+                raise ValueError(f"it has more than {_MOST:,} bytes")
             with path.open("rb") as file:
-                matrices = ArrayUnpickler(file).load()
+                matrices = _ArrayUnpickler(file).load()
             for (a, first), (b, second) in pairs:
                 if (key := f"n1_{first}_n2_{second}") in matrices:
                     matrix = np.asarray(matrices[key], np.float64)
-                    if matrix.shape != (LEVELS, LEVELS) or not in_percent(matrix):
+                    if matrix.shape != (LEVELS, LEVELS) or not _in_percent(matrix):
                         raise ValueError(f"{key} is not 21 x 21 percentages")
                     accuracy[a, b] = matrix
             if np.isnan(accuracy).all():
                 raise ValueError("it has no key like n1_gaussian_noise_n2_fog")
         except Exception as error:  # a damaged pickle makes the reader raise many kinds
             raise HoldfastError(
-                f"{path} is not a pickle of arrays ({reason(error)}). Download it from {ORIGIN}."
+                f"{path} is not a pickle of arrays ({reason(error)}). Download it from {_ORIGIN}."
             ) from error
-        provenance = {
-            "backbone": "torchvision/resnet50.IMAGENET1K_V1",
-            "source": "5,000 images of ImageNet's validation set",
-            "origin": ORIGIN,
-            "table": "imagenet",
-            "size": 224,
-        }
+        provenance: dict[str, Any] = {"backbone": "torchvision/resnet50.IMAGENET1K_V1", "size": 224}
+        provenance |= {"source": "5,000 images of ImageNet's validation set", "origin": _ORIGIN}
+        provenance["table"] = "imagenet"
         return cls(CORRUPTIONS, accuracy, provenance)
 
     def save(self, path: Path) -> None:
@@ -106,7 +102,7 @@ class Calibration(NamedTuple):
                 provenance=np.array(json.dumps(self.provenance)),
             )
 
-    def check(self, names: Iterable[str]) -> None:
+    def check_pairs(self, names: Iterable[str]) -> None:
         """Raise HoldfastError if a pair was not measured, or not completely."""
         names = set(names)
         if missing := sorted(names - set(self.names)):
@@ -132,8 +128,8 @@ class Calibration(NamedTuple):
     def differences(self, size: int, weights: str | None) -> list[str]:
         """How the image size and the source model's weights differ from those of the calibration."""
         known = self.provenance
-        found = re.search(r"size (\d+)", str(known.get("content")))
-        measured = known.get("size") or (int(found[1]) if found else size)
+        stated = re.search(r"size (\d+)", str(known.get("content")))
+        measured = known.get("size") or (int(stated[1]) if stated else size)
         other = weights is not None and known.get("weights", weights) != weights
         backbone = f"backbone {known.get('backbone')} ({known.get('weights')}, not {weights})"
         return [backbone] * other + [f"size {measured}, not {size}"] * (measured != size)
@@ -155,12 +151,12 @@ class Calibration(NamedTuple):
 
         Raises HoldfastError if the pair was not measured.
         """
-        self.check((first, second))
+        self.check_pairs((first, second))
         pair = self.accuracy[self.names.index(first), self.names.index(second)].astype(np.float64)
-        return between(pair[::WHOLE, ::WHOLE]) if self.whole else pair
+        return _between(pair[::WHOLE, ::WHOLE]) if self.whole else pair
 
 
-class ArrayUnpickler(pickle.Unpickler):
+class _ArrayUnpickler(pickle.Unpickler):
     """Reads arrays of numbers; a file from the internet may call nothing else."""
 
     def find_class(self, module: str, name: str) -> Any:
@@ -171,12 +167,12 @@ class ArrayUnpickler(pickle.Unpickler):
         raise ValueError(f"it asks for {module}.{name}")
 
 
-def in_percent(accuracy: np.ndarray) -> bool:
+def _in_percent(accuracy: np.ndarray) -> bool:
     """Whether all numbers lie in [0,100]; NaN, not measured, counts as such."""
     return not ((accuracy < 0) | (accuracy > 100)).any()
 
 
-def between(matrix: np.ndarray) -> np.ndarray:
+def _between(matrix: np.ndarray) -> np.ndarray:
     """Accuracies [21,21] from those of whole severities [6,6], monotone between neighbours (PCHIP)."""
     from scipy.interpolate import PchipInterpolator
 

@@ -9,27 +9,22 @@ from typing import Any, Literal
 
 import numpy as np
 from lightning.pytorch.utilities import rank_zero_warn
-from torch import Tensor
 
 from .. import HoldfastError, in_range, one_of
 from .calibration import STEP, Calibration
 from .corruptions import check
 from .sources import ImageSource
-from .sources.shards import Shards
-from .sources.tar import corruptions_in, run_name
-from .stream import Corruptions, Segment, Stream
+from .stream import Corruptions, Stream
 
 Search = Literal["published", "exact"]
 # Of the exact search, in points: unit and limit of sums of deviations, and how far a mean may be off.
-UNIT, MOST, SLACK = 0.02, 400.0, 0.1
-FEWEST = 3  # walks of a stream whose mean difficulty is near the target
-DIFFICULTIES = {"easy": 40.0, "medium": 20.0, "hard": 0.0}
+_UNIT, _MOST, _SLACK = 0.02, 400.0, 0.1
+_FEWEST = 3  # walks of a stream whose mean difficulty is near the target
+_DIFFICULTIES = {"easy": 40.0, "medium": 20.0, "hard": 0.0}
 HARD = ("gaussian_noise", "shot_noise", "impulse_noise", "contrast")
-MEDIUM = (
-    *("gaussian_noise", "shot_noise", "impulse_noise"),
-    *("defocus_blur", "glass_blur", "motion_blur", "zoom_blur"),
-    *("snow", "frost", "fog", "contrast", "elastic_transform", "pixelate"),
-)
+_NOISE = ("gaussian_noise", "shot_noise", "impulse_noise")
+_BLUR = ("defocus_blur", "glass_blur", "motion_blur", "zoom_blur")
+MEDIUM = _NOISE + _BLUR + ("snow", "frost", "fog", "contrast", "elastic_transform", "pixelate")
 EASY = (*MEDIUM, "jpeg_compression")
 
 
@@ -41,12 +36,12 @@ def target_of(difficulty: float | str) -> float:
 
     Raises HoldfastError if it is unknown.
     """
-    if isinstance(difficulty, str) and difficulty not in DIFFICULTIES:
+    if isinstance(difficulty, str) and difficulty not in _DIFFICULTIES:
         raise HoldfastError(
-            f"Unknown difficulty '{difficulty}'. Choose {', '.join(DIFFICULTIES)}, or an accuracy "
+            f"Unknown difficulty '{difficulty}'. Choose {', '.join(_DIFFICULTIES)}, or an accuracy "
             "in percent."
         )
-    target = DIFFICULTIES[difficulty] if isinstance(difficulty, str) else difficulty
+    target = _DIFFICULTIES[difficulty] if isinstance(difficulty, str) else difficulty
     in_range(0, 100, difficulty=target)
     return float(target)
 
@@ -70,7 +65,7 @@ def find_path(
     near as any can be), the one whose entries deviate least.
     """
     if search == "exact":
-        paths = find_path(matrix, target), steady_path(matrix, target)
+        paths = find_path(matrix, target), _steady_path(matrix, target)
         return min(paths, key=lambda path: abs(np.mean([matrix[at] for at in path]) - target))
     size = len(matrix)
     tails: dict[tuple[int, int], tuple[float, list[tuple[int, int]]]] = {}
@@ -92,14 +87,14 @@ def find_path(
     return min((tails[i, 0] for i in range(1, size)), key=cost)[1]
 
 
-def steady_path(matrix: np.ndarray, target: float) -> list[tuple[int, int]]:
+def _steady_path(matrix: np.ndarray, target: float) -> list[tuple[int, int]]:
     """The path of smallest squared deviations from the target among those whose mean is near it.
 
     For each entry and each sum of deviations to the end, in units of .02 points, the least sum of squares
     is kept; sums beyond 400 points are left out.
     """
-    size, reach = len(matrix), round(MOST / UNIT)
-    steps = np.rint((matrix - target) / UNIT).astype(int)
+    size, reach = len(matrix), round(_MOST / _UNIT)
+    steps = np.rint((matrix - target) / _UNIT).astype(int)
     # least[i, j, reach + s]: the least sum of squares of a tail whose deviations add up to s.
     least = np.full((size, size + 1, 2 * reach + 1), inf)
     for i, j in product(range(size), reversed(range(size))):
@@ -108,10 +103,10 @@ def steady_path(matrix: np.ndarray, target: float) -> list[tuple[int, int]]:
                 least[0, j, reach + step] = step**2
         else:
             rest = np.minimum(least[i - 1, j], least[i, j + 1])
-            least[i, j] = shifted(rest, steps[i, j]) + steps[i, j] ** 2
+            least[i, j] = _shifted(rest, steps[i, j]) + steps[i, j] ** 2
     best = least[1:, 0].min(0)
     away = np.where(np.isfinite(best), abs(np.arange(len(best)) - reach), np.inf)
-    at = int(np.where(away <= max(away.min(), SLACK * size / UNIT), best, np.inf).argmin())
+    at = int(np.where(away <= max(away.min(), _SLACK * size / _UNIT), best, np.inf).argmin())
     i, j = int(least[1:, 0, at].argmin()) + 1, 0
     path = [(i, j)]
     while i > 0:
@@ -121,7 +116,7 @@ def steady_path(matrix: np.ndarray, target: float) -> list[tuple[int, int]]:
     return path
 
 
-def shifted(row: np.ndarray, by: int) -> np.ndarray:
+def _shifted(row: np.ndarray, by: int) -> np.ndarray:
     """A row [N] moved to the right; what comes in from outside is infinite."""
     result = np.full_like(row, inf)
     if abs(by) < len(row):
@@ -136,8 +131,7 @@ class CCC(Stream):
     severity at which a corruption leaves one walk and enters the next may differ, as in the original.
 
     Args:
-        source: clean images, from which the stream is generated; or `Shards`, which hold it
-            precorrupted (then calibration, corruptions, table and quality are theirs).
+        source: clean images; `CCCShards` reads the stream from files instead.
         difficulty: "easy", "medium", "hard", or the accuracy in percent that a path should have on the
             calibration's source model. The three are 40, 20 and 0, as in the official code; on the
             stream's random crops they come out as the papers' 34, 17 and 2.
@@ -167,17 +161,9 @@ class CCC(Stream):
         **kwargs: Any,
     ) -> None:
         one_of("published", "exact", search=search)
-        self.search: Search = search
-        self.target = target_of(difficulty)
         in_range(1, speed=speed)
-        self.speed = speed
-        self.precorrupted = isinstance(source, Shards)
-        if isinstance(source, Shards):
-            source, quality = source.open(run_name(self.target, speed, seed), speed, images), None
-            images = images or len(source)
+        self.search, self.target, self.speed = search, target_of(difficulty), speed
         super().__init__(source, images=images, seed=seed, table=table, quality=quality, **kwargs)
-        if self.precorrupted:
-            return
         self.calibration = Calibration.load(calibration)
         self.calibration.check_table(table)
         self.corruptions = tuple(corruptions or corruptions_for(self.target))
@@ -185,7 +171,7 @@ class CCC(Stream):
             raise HoldfastError(
                 f"corruptions={list(self.corruptions)}: a walk needs two different corruptions."
             )
-        self.calibration.check(self.corruptions)
+        self.calibration.check_pairs(self.corruptions)
         for name in self.corruptions:
             check(name, 5, table)
         self._paths: dict[tuple[str, str], list[tuple[int, int]]] = {}
@@ -193,8 +179,6 @@ class CCC(Stream):
     def setup(self, stage: str) -> None:
         """Warn where the difficulty differs: another model or image size, or fewer than three walks."""
         super().setup(stage)
-        if self.precorrupted:
-            return
         method = self.trainer and self.trainer.lightning_module
         weights = getattr(method, "source_hash", None)
         if differences := self.calibration.differences(self.source.size, weights):
@@ -202,7 +186,10 @@ class CCC(Stream):
                 f"The calibration was measured with {' and '.join(differences)}: the source model's "
                 f"accuracy will not be {self.target:g} %. Measure this model with holdfast calibrate."
             )
-        if self.images is not None and (walks := self.whole_walks(self.images)) < FEWEST:
+        if self.images is None:
+            return
+        lengths = accumulate(len(self.path(*pair)) for pair in islice(self.pairs(), _FEWEST))
+        if (walks := sum(length * self.speed <= self.images for length in lengths)) < _FEWEST:
             rank_zero_warn(
                 f"images={self.images} at speed={self.speed} are {walks} whole walks from one corruption "
                 f"to the next. The source model's accuracy is {self.target:g} % on average over many "
@@ -212,8 +199,6 @@ class CCC(Stream):
     @property
     def identity(self) -> dict[str, Any]:
         facts = super().identity | {"target": self.target, "speed": self.speed}
-        if self.precorrupted:
-            return facts
         facts["corruptions"] = self.corruptions
         if self.search != "published":
             facts["search"] = self.search
@@ -236,11 +221,6 @@ class CCC(Stream):
             self._paths[first, second] = find_path(matrix, self.target, self.search)
         return self._paths[first, second]
 
-    def whole_walks(self, images: int) -> int:
-        """How many walks the first `images` complete, at most FEWEST."""
-        lengths = accumulate(len(self.path(*pair)) for pair in islice(self.pairs(), FEWEST))
-        return sum(length * self.speed <= images for length in lengths)
-
     def severity_pairs(self) -> Iterator[Corruptions]:
         """The two corruptions of each step, walk after walk, including those of severity 0."""
         for first, second in self.pairs():
@@ -253,14 +233,3 @@ class CCC(Stream):
 
     def segment_at(self, position: int) -> int:
         return position // self.speed
-
-    # ---- precorrupted images: each says itself how it was made ----
-
-    def segment(self, number: int) -> Segment:
-        if not isinstance(self.source, Shards):
-            return super().segment(number)
-        start = number * self.speed
-        return Segment(corruptions_in(self.source.sample(start).info), start, self.speed)
-
-    def source_index(self, index: Tensor, numbers: Tensor) -> Tensor:
-        return index if self.precorrupted else super().source_index(index, numbers)

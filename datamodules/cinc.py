@@ -5,14 +5,14 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from .. import HoldfastError
+from .. import HoldfastError, in_range
 from ..imagenet import CORRUPTIONS, EXTRA, FAMILIES
 from .concatenation import Concatenation, Part
 from .sources import ImageSource
 from .sources.folder import ImageNet
 
 # CoTTA's ten orders (Wang et al. 2022), positions in CORRUPTIONS
-COTTA = (
+_COTTA = (
     (10, 13, 0, 5, 6, 4, 2, 14, 3, 12, 1, 8, 7, 9, 11),
     (14, 1, 6, 8, 11, 9, 3, 12, 0, 10, 4, 2, 13, 7, 5),
     (11, 3, 0, 1, 7, 8, 4, 6, 12, 14, 13, 10, 2, 5, 9),
@@ -43,9 +43,7 @@ class CINC(Concatenation):
         **kwargs: see `Concatenation`.
     """
 
-    orders: tuple[tuple[str, ...], ...] = tuple(
-        tuple(CORRUPTIONS[i] for i in order) for order in COTTA
-    )
+    orders = tuple(tuple(CORRUPTIONS[i] for i in order) for order in _COTTA)
     origin = "https://zenodo.org/records/2235448"
 
     def __init__(
@@ -59,16 +57,13 @@ class CINC(Concatenation):
         quality: int | None = 85,
         **kwargs: Any,
     ) -> None:
-        name = type(self).__name__
         if (source is None) == (folder is None):
+            name = type(self).__name__
             raise HoldfastError(
                 f"{name} takes either `source` (clean images) or `folder`. Pass exactly one."
             )
+        in_range(0, len(self.orders) - 1, order=order)
         number = seed % len(self.orders) if order is None else order
-        if not 0 <= number < len(self.orders):
-            raise HoldfastError(
-                f"{name} has no order {order}. Choose from 0 to {len(self.orders) - 1}."
-            )
         parts = []
         for corruption in self.orders[number]:
             images = source or ImageNet(self.find_folder(str(folder), corruption, severity))
@@ -81,13 +76,13 @@ class CINC(Concatenation):
         Raises HoldfastError if there is none.
         """
         end = f"{corruption}/{severity}"
-        found = [p for p in (Path(folder, end), *Path(folder).glob(f"*/{end}")) if p.is_dir()]
-        if not found:
+        paths = [p for p in (Path(folder, end), *Path(folder).glob(f"*/{end}")) if p.is_dir()]
+        if not paths:
             raise HoldfastError(
                 f"{folder} lacks {end}. Expected files like {folder}/{end}/n01440764/NAME.JPEG "
                 f"(from {self.origin})."
             )
-        return found[0]
+        return paths[0]
 
 
 class CINCHoldout(CINC):

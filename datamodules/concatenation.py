@@ -10,7 +10,7 @@ from torch import Tensor
 from .. import HoldfastError, in_range
 from .corruptions import CORRUPTIONS, check
 from .sources import ImageSource
-from .stream import Corruptions, Segment, Stream
+from .stream import INDEPENDENT, Corruptions, Segment, Stream
 
 
 class Part(NamedTuple):
@@ -46,10 +46,8 @@ class Concatenation(Stream):
             for corruption, severity in {pair for part in parts for pair in part.corruptions}:
                 check(corruption, severity, table)
         if drop_last:
-            parts = [
-                part._replace(num_images=part.num_images - part.num_images % max(batch_size, 1))
-                for part in parts
-            ]
+            size = max(batch_size, 1)
+            parts = [p._replace(num_images=p.num_images // size * size) for p in parts]
             if not all(part.num_images for part in parts):
                 raise HoldfastError(
                     f"drop_last=True removes all batches, because none has {batch_size} images. "
@@ -69,7 +67,7 @@ class Concatenation(Stream):
     @property
     def identity(self) -> dict[str, Any]:
         facts = [(part.corruptions, repr(part.source), part.num_images) for part in self.parts]
-        return super().identity | {"parts": facts, "finished": self.precorrupted}
+        return super().identity | {"parts": facts, "precorrupted": self.precorrupted}
 
     def segments(self) -> Iterator[tuple[Corruptions, int]]:
         return ((part.corruptions, part.num_images) for part in cycle(self.parts))
@@ -80,8 +78,8 @@ class Concatenation(Stream):
         return Segment(self.parts[k].corruptions, start, self.parts[k].num_images)
 
     def segment_at(self, position: int) -> int:
-        epoch, place = divmod(position, self._starts[-1])
-        return epoch * len(self.parts) + bisect_right(self._starts, place) - 1
+        epoch, rest = divmod(position, self._starts[-1])
+        return epoch * len(self.parts) + bisect_right(self._starts, rest) - 1
 
     def source_of(self, number: int) -> ImageSource:
         return self.parts[number % len(self.parts)].source
@@ -114,10 +112,14 @@ class Clean(Concatenation):
     def identity(self) -> dict[str, Any]:
         return super().identity | ({} if self.shuffle else {"shuffle": False})
 
+    @property
+    def order(self) -> str:
+        return INDEPENDENT if self.shuffle else "images in the source's order"
+
     def source_index(self, index: Tensor, numbers: Tensor) -> Tensor:
         if self.shuffle:
             return super().source_index(index, numbers)
-        return self.place(index, numbers) % len(self.source_of(int(numbers[0])))
+        return self.offset(index, numbers) % len(self.source_of(int(numbers[0])))
 
 
 class Corrupted(Concatenation):

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-GAMMA = -0x61C8864680B583EB  # SplitMix64's increment (Steele et al. 2014), as a signed integer
+_GAMMA = -0x61C8864680B583EB  # SplitMix64's increment (Steele et al. 2014), as a signed integer
 
 
 def scramble(z: Tensor) -> Tensor:
@@ -21,13 +21,13 @@ def mix(*keys: int | Tensor) -> Tensor:
     """One uniform int64 for each combination of the keys, of any shapes, which are broadcast together."""
     state = torch.zeros((), dtype=torch.int64)
     for key in keys:
-        state = scramble(state + GAMMA + key)
+        state = scramble(state + _GAMMA + key)
     return state
 
 
 def random_bits(key: Tensor, count: int) -> Tensor:
     """24 bits of the first `count` outputs of each key's SplitMix64: int64 [B] -> [B,count]."""
-    counter = torch.arange(1, count + 1) * GAMMA
+    counter = torch.arange(1, count + 1) * _GAMMA
     return _shift(scramble(scramble(key)[:, None] + counter), 40)
 
 

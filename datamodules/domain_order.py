@@ -1,6 +1,6 @@
 """Streams in which corruptions come back, mix, or change at random moments."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import chain, repeat
 from typing import Any
@@ -12,10 +12,10 @@ from .. import in_range
 from .counter import mix, permuted
 from .label_shift import correlated_order
 from .stream import Corruptions, Stream
-from .wrapper import MIXED, SegmentWrapper, length_of
+from .wrapper import MIXED, StreamWrapper, length_of
 
 
-class Recurring(SegmentWrapper):
+class Recurring(StreamWrapper):
     """Another stream shown `visits` times (PeTTA's and ReservoirTTA's recurring protocol has 20).
 
     From the second visit on, each segment shows its images in a different order.
@@ -35,6 +35,10 @@ class Recurring(SegmentWrapper):
         self.visits = visits
         self.segments_a_visit = stream.segment_at(self.length - 1) + 1
 
+    @classmethod
+    def order_of(cls, facts: Mapping[str, Any], inner: str) -> str:
+        return f"{inner}, {facts['visits'] or 'endless'} visits"
+
     def segments(self) -> Iterator[tuple[Corruptions, int]]:
         once = [
             (self.stream.segment(number).corruptions, len(self.stream.positions_of(number)))
@@ -42,14 +46,14 @@ class Recurring(SegmentWrapper):
         ]
         return chain.from_iterable(repeat(once))
 
-    def within(self, number: int, place: Tensor) -> Tensor:
+    def within(self, number: int, offset: Tensor) -> Tensor:
         visit, inner = divmod(number, self.segments_a_visit)
         if visit:
-            place = permuted(place, self.segment(number).count, self.seed, inner, visit)
-        return self.stream.segment(inner).start + place
+            offset = permuted(offset, self.segment(number).count, self.seed, inner, visit)
+        return self.stream.segment(inner).start + offset
 
 
-class MixedDomains(SegmentWrapper):
+class MixedDomains(StreamWrapper):
     """Another stream's samples in random order, so that each image has a corruption of its own.
 
     With `delta` each corruption comes in runs of random length: the dynamic protocol (CDC), between
@@ -69,20 +73,25 @@ class MixedDomains(SegmentWrapper):
         super().__init__(stream, self.length, **kwargs)
         self.delta = delta
 
+    @classmethod
+    def order_of(cls, facts: Mapping[str, Any], inner: str) -> str:
+        delta = facts["delta"]
+        return f"{inner}, corruptions mixed" + ("" if delta is None else f" (delta {delta:g})")
+
     def positions(self, index: Tensor) -> Tensor:
         if self.delta is None:
             return permuted(index, self.length, self.seed)
-        return self.dynamic_order[index]
+        return self._dynamic_order[index]
 
     @cached_property
-    def dynamic_order(self) -> Tensor:
+    def _dynamic_order(self) -> Tensor:
         """Positions [N] in the other stream, in the order in which they are shown."""
         assert self.delta is not None
         seed = int(mix(self.seed, 0)) % 2**32
-        return torch.from_numpy(correlated_order(self.domains.numpy(), self.delta, seed))
+        return torch.from_numpy(correlated_order(self._domains.numpy(), self.delta, seed))
 
     @cached_property
-    def domains(self) -> Tensor:
+    def _domains(self) -> Tensor:
         """The first segment [N] of the other stream that has the corruptions of each of its positions."""
         numbers = self.stream.segments_at(torch.arange(self.length))
         first: dict[Corruptions, int] = {}
@@ -96,6 +105,6 @@ class MixedDomains(SegmentWrapper):
         if self.delta is None:
             yield MIXED, self.length
             return
-        shown = self.domains[self.dynamic_order]
+        shown = self._domains[self._dynamic_order]
         for number, count in zip(*torch.unique_consecutive(shown, return_counts=True), strict=True):
             yield self.stream.segment(int(number)).corruptions, int(count)

@@ -1,6 +1,6 @@
 """Streams whose labels are correlated in time, or in which some classes are rare."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import count
 from typing import Any
@@ -14,33 +14,30 @@ from torch import Tensor
 from .. import HoldfastError, in_range
 from .counter import mix
 from .stream import Corruptions, Stream, groups, put_together
-from .wrapper import SegmentWrapper, StreamWrapper
+from .wrapper import ReorderingWrapper, StreamWrapper, other_labels
 
-BATCH, MEASURED = 64, 25_600  # the number of classes in a batch is measured on these images
-MOST_SLOTS = 100  # RoTTA's code
+_BATCH, _MEASURED = 64, 25_600  # the number of classes in a batch is measured on these images
+_MOST_SLOTS = 100  # RoTTA's code
 
 
-class CorrelatedLabels(StreamWrapper):
+class CorrelatedLabels(ReorderingWrapper):
     """Another stream whose labels are correlated in time (NOTE, RoTTA, ROID: Dirichlet, delta 0.1).
 
     Within each window every class is divided among time slots by shares drawn from a symmetric Dirichlet
     distribution. Within a slot images come class by class. Images and positions of corruptions stay.
 
-    How strongly labels are correlated follows from delta x slots and from the images of a class in a
-    window. `identity` says it: the mean number of classes in a batch of 64, beside that of independent
-    labels. Orders made by the official code have 1.3 of 10 (NOTE, RoTTA, ROID: 10 classes of 1,000
-    images), 16 of 48 (RoTTA: 100 classes of 100) and 20 of 62 (ROID: 1,000 classes of 75, delta 0.01).
+    How strongly labels are correlated depends on delta, the slots and the images of a class in a window.
+    `identity` says it: the mean number of classes in a batch of 64, beside that of independent labels.
+    The guide on streams lists both for the orders that the official code makes.
 
     Args:
         stream: the other stream; its source must know the labels.
-        delta: concentration of the Dirichlet distribution; smaller values give stronger
-            correlation; 0 sorts each window by class. Published values: 0.1 for CIFAR (NOTE, RoTTA,
-            ROID), 0.01 for ImageNet-C (ROID).
-        window: number of images that are reordered together, across segments if necessary; default: each
-            segment separately. CCC's segments are too short for most numbers of classes, so set a
-            window.
-        slots: number of time slots; default: as many as classes, at most 100 (RoTTA's code). NOTE's and
-            ROID's have as many as classes, however many there are.
+        delta: concentration of the Dirichlet distribution; smaller values give stronger correlation,
+            0 sorts each window by class. Published: 0.1 for CIFAR (NOTE, RoTTA, ROID), 0.01 for
+            ImageNet-C (ROID).
+        window: number of images that are reordered together, across segments if necessary; default:
+            each segment separately. CCC's segments are too short for most numbers of classes.
+        slots: number of time slots; default: one per class (NOTE, ROID), at most 100 (RoTTA's code).
         **kwargs: see `StreamWrapper`.
 
     Raises HoldfastError if labels are unknown, or a window would mix precorrupted segments.
@@ -70,10 +67,10 @@ class CorrelatedLabels(StreamWrapper):
     def setup(self, stage: str) -> None:
         """Warn if the order hardly correlates the labels."""
         super().setup(stage)
-        found, independent = self.classes_in_a_batch
-        if found > independent / 2:
+        ordered, independent = self.classes_in_a_batch
+        if ordered > independent / 2:
             rank_zero_warn(
-                f"CorrelatedLabels leaves {found:.0f} classes in a batch of {BATCH}, where independent "
+                f"CorrelatedLabels leaves {ordered:.0f} classes in a batch of {_BATCH}, where independent "
                 f"labels have {independent:.0f}. Pass fewer slots, a smaller delta or a larger window."
             )
 
@@ -83,20 +80,29 @@ class CorrelatedLabels(StreamWrapper):
 
         Measured on the stream's first 25,600 images, or on its first window if that is longer.
         """
-        count = max(MEASURED, self.window or 0)
+        count = max(_MEASURED, self.window or 0)
         count = count if self.images is None else min(count, self.images)
         labels = self.known_labels(self.positions(torch.arange(count)))
-        batches = [part.unique().numel() for part in labels.split(BATCH) if len(part) == BATCH]
-        size, members = min(BATCH, count), labels.unique(return_counts=True)[1].numpy()
+        batches = [part.unique().numel() for part in labels.split(_BATCH) if len(part) == _BATCH]
+        size, members = min(_BATCH, count), labels.unique(return_counts=True)[1].numpy()
         independent = len(members) - hypergeom.pmf(0, count, members, size).sum()
-        found = sum(batches) / len(batches) if batches else float(len(members))
-        return round(found, 2), round(float(independent), 2)
+        ordered = sum(batches) / len(batches) if batches else float(len(members))
+        return round(ordered, 2), round(float(independent), 2)
+
+    @classmethod
+    def order_of(cls, facts: Mapping[str, Any], inner: str) -> str:
+        terms = [f"delta {facts['delta']:g}"] if facts["delta"] else []
+        if "classes_in_a_batch" in facts:
+            text = "{:.0f} classes in a batch of 64, {:.0f} at random"
+            terms.append(text.format(*facts["classes_in_a_batch"]))
+        change = "labels correlated" if facts["delta"] else "labels sorted"
+        return other_labels(inner, f"{change} ({'; '.join(terms)})" if terms else change)
 
     def positions(self, index: Tensor) -> Tensor:
         if self.window is None:
             return super().positions(index)
         return put_together(
-            (rows, self.order(number)[index[rows] - number * self.window])
+            (rows, self.sample_order(number)[index[rows] - number * self.window])
             for number, rows in groups(index // self.window)
         )
 
@@ -112,16 +118,16 @@ class CorrelatedLabels(StreamWrapper):
             end = end if self.images is None else min(end, self.images)
             positions = torch.arange(number * self.window, end)
         labels, seed = self.known_labels(positions), int(mix(self.seed, number)) % 2**32
-        slots = self.slots or min(len(labels.unique()), MOST_SLOTS)
+        slots = self.slots or min(len(labels.unique()), _MOST_SLOTS)
         order = correlated_order(labels.numpy(), self.delta, seed, slots)
         return positions[torch.from_numpy(order)]
 
 
-class ClassImbalance(SegmentWrapper):
+class ClassImbalance(StreamWrapper):
     """Another stream with a long-tailed class distribution: images of rarer classes are left out.
 
-    In every segment the class of rank r = 0 ... C-1 keeps the share ratio^(-r / (C-1)) of its images, at
-    least one. The ranks are drawn once from the seed.
+    In every segment the class of rank r = 0 ... C-1, drawn once from the seed, keeps the share
+    ratio^(-r / (C-1)) of its images, at least one.
 
     Args:
         stream: the other stream; its source must know the labels.
@@ -138,27 +144,31 @@ class ClassImbalance(SegmentWrapper):
         if stream.images is not None:
             self.images = self.segment(stream.segment_at(stream.images - 1)).end
 
+    @classmethod
+    def order_of(cls, facts: Mapping[str, Any], inner: str) -> str:
+        return other_labels(inner, f"classes imbalanced {facts['ratio']:g} to 1")
+
     def segments(self) -> Iterator[tuple[Corruptions, int]]:
         end = self.stream.images
         numbers = count() if end is None else range(self.stream.segment_at(end - 1) + 1)
         for number in numbers:
-            yield self.stream.segment(number).corruptions, len(self.order(number))
+            yield self.stream.segment(number).corruptions, len(self.sample_order(number))
 
     def find_order(self, number: int) -> Tensor:
         """Positions [N] in the other stream of the remaining images of a segment."""
         positions = self.stream.positions_of(number)
-        return positions[self.left(self.known_labels(positions))]
+        return positions[self._remaining(self.known_labels(positions))]
 
-    def left(self, labels: Tensor) -> Tensor:
+    def _remaining(self, labels: Tensor) -> Tensor:
         """Which images of a segment remain: int64 [N] labels -> bool [N]; the first ones of each class."""
         classes = max(int(getattr(self.source, "classes", 0)), int(labels.max()) + 1)
         ranks = mix(self.seed, 1, torch.arange(classes)).argsort().argsort()
         share = self.ratio ** (-ranks / max(classes - 1, 1))
         number = labels.bincount(minlength=classes)
         order = labels.argsort(stable=True)
-        place = torch.empty_like(labels)  # of each image among those of its class
-        place[order] = torch.arange(len(labels)) - (number.cumsum(0) - number)[labels[order]]
-        return place < (number * share).round().clamp(min=1)[labels]
+        rank = torch.empty_like(labels)  # of each image among those of its class
+        rank[order] = torch.arange(len(labels)) - (number.cumsum(0) - number)[labels[order]]
+        return rank < (number * share).round().clamp(min=1)[labels]
 
 
 def correlated_order(
@@ -166,14 +176,13 @@ def correlated_order(
 ) -> np.ndarray:
     """An order in which the members of a group are close together: int [N] numbers -> positions [N].
 
-    Each group is divided among time slots by shares drawn from Dirichlet(delta); full slots get no
-    further images (NOTE, Gong et al. 2022, section 4.1, and its code). `slots`: their number; default: as
-    many as groups. delta=0: one slot, that is sorted by group, the groups in random order.
+    Each group is divided among time slots (default: one per group) by shares drawn from Dirichlet(delta);
+    full slots get no further images (NOTE, Gong et al. 2022, section 4.1, and its code). delta=0: one
+    slot, that is sorted by group, the groups in random order.
 
-    Example:
-        >>> groups = np.array([0, 1, 0, 1, 0, 1])
-        >>> sorted(groups[correlated_order(groups, 0, 7)][:3].tolist()) in ([0, 0, 0], [1, 1, 1])
-        True
+    >>> groups = np.array([0, 1, 0, 1, 0, 1])
+    >>> sorted(groups[correlated_order(groups, 0, 7)][:3].tolist()) in ([0, 0, 0], [1, 1, 1])
+    True
     """
     # Not a Generator: the numbers of RandomState are the same in every version of NumPy.
     random = np.random.RandomState(seed)

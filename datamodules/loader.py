@@ -19,8 +19,8 @@ from .. import HoldfastError
 from ..batch import Batch
 from ..endings import when_parent_ends
 
-T = TypeVar("T")
-RUNNING: WeakSet[Any] = WeakSet()  # iterators of loaders with workers
+_T = TypeVar("_T")
+_RUNNING: WeakSet[Any] = WeakSet()  # iterators of loaders with workers
 
 
 class Batches(IterableDataset):
@@ -49,10 +49,10 @@ class Batches(IterableDataset):
             for index in map(self.positions, numbers):
                 if not len(index):
                     return
-                own = index.tensor_split(self.ranks)[self.rank]
-                batch = self.make(own if len(own) else index)
-                batch = batch if len(own) else Batch(*(rows[:0] for rows in batch))
-                yield in_shared_memory(batch) if worker else batch
+                part = index.tensor_split(self.ranks)[self.rank]
+                batch = self.make(part if len(part) else index)
+                batch = batch if len(part) else Batch(*(rows[:0] for rows in batch))
+                yield _in_shared_memory(batch) if worker else batch
         except HoldfastError as refusal:
             yield refusal
 
@@ -60,9 +60,8 @@ class Batches(IterableDataset):
 class StreamLoader:
     """Finishes batches in the main process, by `finish`.
 
-    It is no DataLoader, which a Trainer that predicts would make anew with a sampler, but iterates one.
-    The loader corrupts on the device, rather than a hook of the Trainer, so that EATA's look-ahead and
-    loops without a Trainer get corrupted batches too.
+    It contains a DataLoader, since a predicting Trainer gives DataLoaders a sampler. It corrupts on the
+    device itself, so that EATA's look-ahead and loops without a Trainer get corrupted batches too.
     """
 
     join: Callable[[Iterator[Batch]], Iterator[Batch]] = staticmethod(iter)
@@ -78,7 +77,7 @@ class StreamLoader:
             batch_size=None,
             num_workers=num_workers,
             prefetch_factor=4 if num_workers else None,
-            worker_init_fn=leave_endings_to_the_main_process,
+            worker_init_fn=_leave_endings_to_the_main_process,
             # Else it would draw from the global numbers, at another moment in a run that is resumed.
             generator=torch.Generator(),
         )
@@ -86,8 +85,8 @@ class StreamLoader:
     def __len__(self) -> int:
         """The number of batches.
 
-        An endless stream raises TypeError; so does one that is at its end, since a Trainer would skip a
-        run without batches, even a resumed one that only has to write its results.
+        Raises TypeError if the stream is endless, or at its end: a Trainer would skip a run without
+        batches, even a resumed one that only has to write its results.
         """
         images, start = self.dataset.images, self.dataset.start
         if images is None or images <= start:
@@ -103,23 +102,30 @@ class StreamLoader:
     def __iter__(self) -> Iterator[Batch]:
         batches = iter(self.loader)
         if self.loader.num_workers:
-            RUNNING.add(batches)
-            for worker in batches._workers:  # type: ignore[attr-defined]
-                # They ignore the SIGTERM with which torch ends workers that hang.
-                worker._popen.terminate = worker._popen.kill
-        parts = map(self.finish, raise_refusals(batches))
+            _end_before_torch(batches)
+        parts = map(self.finish, _raise_refusals(batches))
         del batches
         yield from self.join(parts)
 
 
+def _end_before_torch(batches: Any) -> None:
+    """Let torch kill workers that hang, as they ignore its SIGTERM, and end them with the interpreter.
+
+    The members of torch's iterator are private; checked on torch 2.15.0 (`_MultiProcessingDataLoaderIter`).
+    """
+    for worker in batches._workers:
+        worker._popen.terminate = worker._popen.kill
+    _RUNNING.add(batches)
+
+
 @atexit.register
-def end_workers() -> None:
+def _end_workers() -> None:
     """End the workers before the interpreter's own clean-up, in which torch does not join them."""
-    for batches in list(RUNNING):
+    for batches in list(_RUNNING):
         batches._shutdown_workers()
 
 
-def raise_refusals(items: Iterator[T | HoldfastError]) -> Iterator[T]:
+def _raise_refusals(items: Iterator[_T | HoldfastError]) -> Iterator[_T]:
     """The batches of a DataLoader; raises the errors among them.
 
     Workers return errors like data, because raised there they would carry the worker's traceback.
@@ -131,26 +137,22 @@ def raise_refusals(items: Iterator[T | HoldfastError]) -> Iterator[T]:
         yield item
 
 
-# ---- worker processes --------------------------------------------------------------------------
-
-
 class WorkerDied(HoldfastError):
     """A process that makes batches was killed; the run can continue from its last checkpoint."""
 
 
-def leave_endings_to_the_main_process(worker: int) -> None:
+def _leave_endings_to_the_main_process(worker: int) -> None:
     """Ignore Ctrl-C and SIGTERM, which reach all processes of a terminal or a cluster's job.
 
-    The main process saves the run and then ends its workers; they end too when it is gone. If it stops
-    while it fetches a batch, because another worker died, they print nothing.
+    The main process saves the run and then ends its workers. They also end, silently, if it is gone.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    sys.excepthook = unless_disconnected
+    sys.excepthook = _unless_disconnected
     when_parent_ends(lambda: os._exit(0))
 
 
-def unless_disconnected(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+def _unless_disconnected(kind: type[BaseException], error: BaseException, trace: Any) -> None:
     """Print the traceback of an error, other than that of a connection that the other side left."""
     if not isinstance(error, (ConnectionError, EOFError)):
         sys.__excepthook__(kind, error, trace)
@@ -179,12 +181,10 @@ def death_in_a_sentence() -> Iterator[None]:
         ) from error
 
 
-def in_shared_memory(batch: Batch) -> Batch:
-    """Move a worker's batch to shared memory in its main thread, which can report errors.
+def _in_shared_memory(batch: Batch) -> Batch:
+    """Move a worker's batch to shared memory in its main thread; raises HoldfastError if it is full.
 
-    In the thread that sends batches torch's error is lost, and the main process would wait forever.
-
-    Raises HoldfastError if it is full.
+    In the thread that sends batches torch's error would be lost, and the main process wait forever.
     """
     try:
         return Batch(*(rows.share_memory_() for rows in batch))

@@ -15,18 +15,17 @@ from ..batch import Batch
 from .counter import permuted
 from .loader import StreamLoader
 from .stream import Corruptions, Stream
-from .wrapper import MIXED, SegmentWrapper
+from .wrapper import MIXED, StreamWrapper
 
 
 class Chosen(NamedTuple):
-    """Which images remain, and the network's mean entropy on them and on the omitted ones."""
+    """Which images remain."""
 
     positions: Tensor  # int64 [n], in the other stream
-    # Numbers of images, mean entropies in nats, and a digest of the positions.
-    facts: dict[str, Any]
+    facts: dict[str, Any]  # number of images, mean entropies in nats, digest of the positions
 
 
-class Omitting(SegmentWrapper):
+class Omitting(StreamWrapper):
     """Repeats another stream's images without those that are easy for a network (thesis, §3.2).
 
     The network sees the first `pool` images of the other stream once. Images are omitted if their label is
@@ -73,9 +72,13 @@ class Omitting(SegmentWrapper):
 
     @property
     def identity(self) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in ("seed", "pool", "top", "entropy")}
-        facts = {"images": self.images, "omitting": {**own, **self.chosen.facts}}
-        return {**self.stream.identity, **facts}
+        facts = {name: getattr(self, name) for name in ("seed", "pool", "top", "entropy")}
+        facts |= self.chosen.facts
+        return self.stream.identity | {"images": self.images, "omitting": facts}
+
+    @property
+    def order(self) -> str:
+        return self.stream.order
 
     def test_dataloader(self) -> StreamLoader:  # type: ignore[override]
         _ = self.chosen  # here: workers have no network
@@ -89,7 +92,7 @@ class Omitting(SegmentWrapper):
         device = torch.device("cpu") if self.trainer is None else self.trainer.strategy.root_device
         self.network.to(device)
         batches = (torch.arange(self.pool) + self.stream.start).split(self.batch_size)
-        parts = [self.judged(self.stream.batch(index), device) for index in batches]
+        parts = [self._judged(self.stream.batch(index), device) for index in batches]
         self.network.cpu()
         positions, ranks, entropies = (torch.cat(values) for values in zip(*parts, strict=True))
         left = (ranks >= self.top) & ((entropies > self.entropy) | (self.entropy == 0))
@@ -97,17 +100,17 @@ class Omitting(SegmentWrapper):
             raise HoldfastError(
                 f"top={self.top} and entropy={self.entropy:g} omit all {self.pool} images. Raise pool."
             )
-        kept, others = positions[left], entropies[~left]
+        remaining, omitted = positions[left], entropies[~left]
         facts = {
-            "left": len(kept),
+            "left": len(remaining),
             "entropy_left": round(float(entropies[left].mean()), 3),
-            "entropy_omitted": round(float(others.mean()), 3) if len(others) else None,
-            "digest": hashlib.sha256(kept.numpy().tobytes()).hexdigest()[:12],
+            "entropy_omitted": round(float(omitted.mean()), 3) if len(omitted) else None,
+            "digest": hashlib.sha256(remaining.numpy().tobytes()).hexdigest()[:12],
         }
-        return Chosen(kept, facts)
+        return Chosen(remaining, facts)
 
     @torch.no_grad()
-    def judged(self, batch: Batch, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    def _judged(self, batch: Batch, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
         """Positions [B], how many classes are likelier than the label [B], and entropies in nats [B].
 
         Raises HoldfastError if a label is unknown.
@@ -121,8 +124,9 @@ class Omitting(SegmentWrapper):
             )
         # Any of several labels counts; fillers (-1) and labels that the network lacks never do.
         unknown = (labels < 0) | (labels >= probs.shape[1])
-        own = probs.gather(1, labels.clamp(0, probs.shape[1] - 1)).masked_fill(unknown, -1).amax(1)
-        return batch.index, (probs > own[:, None]).sum(1), entr(probs).sum(1)
+        labels = labels.clamp(0, probs.shape[1] - 1)
+        label_probs = probs.gather(1, labels).masked_fill(unknown, -1).amax(1)
+        return batch.index, (probs > label_probs[:, None]).sum(1), entr(probs).sum(1)
 
     def segments(self) -> Iterator[tuple[Corruptions, int]]:
         """One segment per epoch."""
@@ -131,9 +135,9 @@ class Omitting(SegmentWrapper):
         names = {segment.corruptions for segment in inside}
         yield from repeat((names.pop() if len(names) == 1 else MIXED, len(self.chosen.positions)))
 
-    def within(self, number: int, place: Tensor) -> Tensor:
-        kept = self.chosen.positions
-        return kept[permuted(place, len(kept), self.seed, number)]
+    def within(self, number: int, offset: Tensor) -> Tensor:
+        remaining = self.chosen.positions
+        return remaining[permuted(offset, len(remaining), self.seed, number)]
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "network": None}

@@ -15,11 +15,10 @@ from .calibration import ASSETS
 from .concatenation import Concatenation, Part
 from .sources.folder import Crop, ImageFolder, class_folders
 
-DEPTH = 4  # folders between the root and the class folders, at most
-EXAMPLES = {"synsets": "n01440764", "numbers": "0", "mapping": "CLASS", "outside": "CLASS"}
+_EXAMPLES = {"synsets": "n01440764", "numbers": "0", "mapping": "CLASS", "outside": "CLASS"}
 
 # The class numbers that count as right under a class folder's name; None if it is no class folder.
-ClassNumbers = Callable[[str], list[int] | None]
+_ClassNumbers = Callable[[str], list[int] | None]
 
 
 class Family(NamedTuple):
@@ -30,7 +29,7 @@ class Family(NamedTuple):
     origin: str
     border: int = 0  # pixels around each image that do not belong to it
     parts: tuple[str, ...] = ()  # its sets, where its folder has others besides
-    note: str = ""
+    remark: str = ""  # on the download
 
 
 FAMILIES = {
@@ -41,13 +40,12 @@ FAMILIES = {
 class ImageSet(Concatenation):
     """A family of data sets for ImageNet models, or some of its sets, each image once.
 
-    The sets are found below the folder by their class folders. Labels are ImageNet's class numbers,
-    and the backbone keeps its 1,000 logits; where a folder stands for several classes (ImageNet-D,
-    ObjectNet, BG Challenge, ImageNet-Hard), labels are [B,K] and a prediction that is one of them is
-    right, as in the official evaluations. Images of other classes (NINCO) have label 1000, so that all
-    predictions are wrong. DomainNet-126 has classes of its own, with labels 0 to 125. With
-    labels="folders" labels are the positions of the sorted class folders, for a backbone with as many
-    logits: "...@imagenet-r" or "...@FOLDER".
+    The sets are found below the folder by their class folders. Labels are ImageNet's class numbers for
+    a backbone with 1,000 logits; where a folder stands for several classes (ImageNet-D, ObjectNet,
+    BG Challenge, ImageNet-Hard), labels are [B,K] and any of them is right, as in the official
+    evaluations. Images of other classes (NINCO) have label 1000, so that all predictions are wrong.
+    DomainNet-126 has its own labels 0 to 125. With labels="folders" labels are the positions of the
+    sorted class folders, for a backbone with as many logits: "...@imagenet-r" or "...@FOLDER".
 
     Args:
         name: name of the family, see assets/families.json.
@@ -74,56 +72,56 @@ class ImageSet(Concatenation):
             raise HoldfastError(
                 f"labels='folders' needs class folders named by synset. Leave it out for {name}."
             )
-        numbers_of, root = class_numbers(name, mapping), Path(folder)
-        sets = sorted(place.relative_to(root).as_posix() for place in find_sets(root, numbers_of))
-        places = select_sets(name, root, sets, parts or list(FAMILIES[name].parts) or None)
-        classes = class_groups(name, [root / place for place in places], numbers_of)
+        numbers_of, root = _class_numbers(name, mapping), Path(folder)
+        sets = sorted(path.relative_to(root).as_posix() for path in _find_sets(root, numbers_of))
+        chosen = _select_sets(name, root, sets, parts or list(FAMILIES[name].parts) or None)
+        classes = _class_groups(name, [root / path for path in chosen], numbers_of)
         if labels == "folders":
             classes = {folder: number for number, folder in enumerate(classes)}
-        found = []
-        for place in places:
-            there = {c: classes[c] for c in class_folders(root / place) if c in classes}
-            source = ImageFolder(root / place, size, crop, there)
+        all_parts = []
+        for path in chosen:
+            labelled = {c: classes[c] for c in class_folders(root / path) if c in classes}
+            source = ImageFolder(root / path, size, crop, labelled)
             source.classes, source.border = len(classes), FAMILIES[name].border
-            found.append(Part((name_and_severity(name, place),), source, len(source)))
-        super().__init__(found, precorrupted=True, table="imagenet", quality=None, **kwargs)
+            all_parts.append(Part((_name_and_severity(name, path),), source, len(source)))
+        super().__init__(all_parts, precorrupted=True, table="imagenet", quality=None, **kwargs)
 
 
-def find_sets(root: Path, numbers_of: ClassNumbers, depth: int = DEPTH) -> list[Path]:
-    """The folders at or below the root that have class folders directly below them."""
+def _find_sets(root: Path, numbers_of: _ClassNumbers, depth: int = 4) -> list[Path]:
+    """The folders that have class folders directly below them, the root or up to `depth` below it."""
     below = [child for child in root.iterdir() if child.is_dir()] if root.is_dir() else []
     if any(numbers_of(c.name) and any(map(is_image, map(str, c.iterdir()))) for c in below):
         return [root]
     return [
-        found for child in below if depth > 1 for found in find_sets(child, numbers_of, depth - 1)
+        path for child in below if depth > 1 for path in _find_sets(child, numbers_of, depth - 1)
     ]
 
 
-def select_sets(name: str, root: Path, sets: list[str], parts: list[str] | None) -> list[str]:
+def _select_sets(name: str, root: Path, sets: list[str], parts: list[str] | None) -> list[str]:
     """The requested sets, in the order of `parts`. Raises HoldfastError if one is missing."""
     family = FAMILIES[name]
     missing = [part for part in parts or () if not any(fnmatch(s, part) for s in sets)]
     if missing or (parts is None and len(sets) != family.sets):
-        several = family.sets > 1
+        many = family.sets > 1
         raise HoldfastError(
             f"{root} has {len(sets)} sets of {name}{', not ' + missing[0] if missing else ''}: "
-            f"expected {f'{family.sets} sets of ' if several else ''}files like "
-            f"{root}/{'SET/' if several else ''}{EXAMPLES[family.folders]}/NAME.jpg "
-            f"(from {family.origin}{family.note and '; ' + family.note})"
+            f"expected {f'{family.sets} sets of ' if many else ''}files like "
+            f"{root}/{'SET/' if many else ''}{_EXAMPLES[family.folders]}/NAME.jpg "
+            f"(from {family.origin}{family.remark and '; ' + family.remark})"
             f"{'; name those you have with parts' if sets else ''}."
         )
     return sets if parts is None else [s for part in parts for s in sets if fnmatch(s, part)]
 
 
-def class_groups(
-    name: str, places: list[Path], numbers_of: ClassNumbers
+def _class_groups(
+    name: str, paths: list[Path], numbers_of: _ClassNumbers
 ) -> dict[str, int | list[int]]:
     """The class numbers that count under each class folder, padded with -1 where some have several.
 
     Folders that a mapping lacks are left out. Raises HoldfastError if another is not among the classes.
     """
     groups = {}
-    for folder in sorted({folder for place in places for folder in class_folders(place)}):
+    for folder in sorted({folder for path in paths for folder in class_folders(path)}):
         if (numbers := numbers_of(folder)) is not None:
             groups[folder] = numbers
         elif FAMILIES[name].folders != "mapping":
@@ -134,7 +132,7 @@ def class_groups(
     return {folder: numbers + [-1] * (width - len(numbers)) for folder, numbers in groups.items()}
 
 
-def name_and_severity(name: str, part: str) -> tuple[str, float]:
+def _name_and_severity(name: str, part: str) -> tuple[str, float]:
     """A set as name and severity (0 if it has none), for the record."""
     path, _, last = part.rpartition("/")
     if path and last.replace(".", "", 1).isdigit():
@@ -142,10 +140,7 @@ def name_and_severity(name: str, part: str) -> tuple[str, float]:
     return (name if part == "." else part), 0.0
 
 
-# ---- the meaning of class folders
-
-
-def class_numbers(name: str, mapping: str | None) -> ClassNumbers:
+def _class_numbers(name: str, mapping: str | None) -> _ClassNumbers:
     """The classes of a family's class folders.
 
     ImageNet-D's table is that of Rusak et al. 2022 (bethgelab/robustness, examples/imagenet_d),
@@ -155,7 +150,7 @@ def class_numbers(name: str, mapping: str | None) -> ClassNumbers:
     """
     kind, classes = FAMILIES[name].folders, synsets()
     if name == "bg-challenge":
-        return groups_of_nine(mapping)
+        return _groups_of_nine(mapping)
     if mapping is not None:
         raise HoldfastError(f"mapping is for bg-challenge only. Leave it out for {name}.")
     if kind == "outside":
@@ -176,7 +171,7 @@ def class_numbers(name: str, mapping: str | None) -> ClassNumbers:
     return numbers
 
 
-def groups_of_nine(mapping: str | None) -> ClassNumbers:
+def _groups_of_nine(mapping: str | None) -> _ClassNumbers:
     """The classes in each group of the BG Challenge, whose number begins the name of its folder.
 
     Args:

@@ -19,7 +19,8 @@ from .counter import mix, permuted
 from .loader import Batches, StreamLoader
 from .sources import ImageSource
 
-MANY = 1_000_000  # images; a longer run is announced by a warning
+_MANY = 1_000_000  # images; a longer run is announced by a warning
+INDEPENDENT = "i.i.d. labels"  # the order of a stream that draws its images at random
 Corruptions = tuple[tuple[str, float], ...]
 
 
@@ -92,23 +93,29 @@ class Stream(LightningDataModule, ABC):
     @property
     def identity(self) -> dict[str, Any]:
         """What the pixels depend on, for a run's provenance; subclasses add their own arguments."""
-        facts = {"stream": type(self).__name__, "source": repr(self.source)}
-        facts |= {"content": self.source.content} if self.source.content else {}
-        own = ("images", "seed", "table", "quality")
-        return facts | {name: getattr(self, name) for name in own}
+        facts: dict[str, Any] = {"stream": type(self).__name__, "source": repr(self.source)}
+        if self.source.content:
+            facts["content"] = self.source.content
+        for name in ("images", "seed", "table", "quality"):
+            facts[name] = getattr(self, name)
+        if self.order != INDEPENDENT:
+            facts["order"] = self.order
+        return facts
+
+    @property
+    def order(self) -> str:
+        """The order of labels and corruptions in reports; the class's name if it draws in its own way."""
+        drawing = ("source_index", "located", "clean", "batch")
+        changed = any(getattr(type(self), name) is not getattr(Stream, name) for name in drawing)
+        return type(self).__name__ if changed else INDEPENDENT
 
     def setup(self, stage: str) -> None:
         """Warn if the run will take long: some streams have their papers' lengths by default."""
         # Lightning doubts the length of every IterableDataset; here each worker has its own batches.
         warnings.filterwarnings("ignore", message="Your `IterableDataset` has `__len__` defined")
-        if self.images is None or self.images >= MANY:
+        if self.images is None or self.images >= _MANY:
             length = "an endless stream" if self.images is None else f"{self.images:,} images"
-            rank_zero_warn(
-                f"{length}. For a shorter run pass images=64_000 (--data.images 64000 for "
-                "`holdfast test`)."
-            )
-
-    # ---- what a stream consists of: overridden by subclasses --------------------------------------
+            rank_zero_warn(f"{length}. For a shorter run pass images=64_000 (--data.images 64000).")
 
     @abstractmethod
     def segments(self) -> Iterator[tuple[Corruptions, int]]:
@@ -118,26 +125,20 @@ class Stream(LightningDataModule, ABC):
         """Where the images of a segment come from."""
         return self.source
 
-    def applied(self, number: int) -> Corruptions:
-        """The corruptions to apply to a segment's images; none if the images are already corrupted."""
-        return () if self.precorrupted else self.segment(number).corruptions
-
     def source_index(self, index: Tensor, numbers: Tensor) -> Tensor:
         """The source images that the positions [B] in the segments [B], of one source, show.
 
         Their order is a new one in each segment.
         """
-        place, size = self.place(index, numbers), len(self.source_of(int(numbers[0])))
-        return permuted(place % size, size, self.seed, numbers, place // size)
+        offset, size = self.offset(index, numbers), len(self.source_of(int(numbers[0])))
+        return permuted(offset % size, size, self.seed, numbers, offset // size)
 
-    def place(self, index: Tensor, numbers: Tensor) -> Tensor:
-        """The places [B] of the positions [B] in their segments [B], from 0 on."""
+    def offset(self, index: Tensor, numbers: Tensor) -> Tensor:
+        """The distances [B] of the positions [B] from the first ones of their segments [B]."""
         return index - torch.tensor([self.segment(number).start for number in numbers.tolist()])
 
-    # ---- segments ---------------------------------------------------------------------------------
-
     def segment(self, number: int) -> Segment:
-        """The segment of that number; raises IndexError after the last one."""
+        """The segment with a number; raises IndexError after the last one."""
         self._rest = self.segments() if self._rest is None else self._rest
         while len(self._segments) <= number:
             corruptions, count = next(self._rest, (None, 0))
@@ -162,8 +163,6 @@ class Stream(LightningDataModule, ABC):
         segment = self.segment(number)
         end = segment.end if self.images is None else min(segment.end, self.images)
         return torch.arange(segment.start, end)
-
-    # ---- batches ----------------------------------------------------------------------------------
 
     def batch(self, index: Tensor) -> Batch:
         """The samples at positions `index` [B]."""
@@ -215,7 +214,8 @@ class Stream(LightningDataModule, ABC):
         for number, which in groups(numbers):
             rows = which.nonzero().squeeze(1)
             device_rows = rows.to(images.device)
-            for slot, (name, severity) in enumerate(self.applied(number), start=1):
+            applied = () if self.precorrupted else self.segment(number).corruptions
+            for slot, (name, severity) in enumerate(applied, start=1):
                 images[device_rows] = corrupt(
                     images[device_rows], name, severity, mix(seeds[rows], slot), table=self.table
                 )

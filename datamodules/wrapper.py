@@ -1,26 +1,26 @@
 """A stream on top of a stream: the same samples in another order, or with other corruptions."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from torch import Tensor
 
 from .. import HoldfastError
 from ..batch import Batch
-from .stream import Corruptions, Segment, Stream, groups, put_together
+from .stream import INDEPENDENT, Corruptions, Segment, Stream, groups, put_together
 
 MIXED: Corruptions = (("mixed", 0.0),)  # of a segment whose images have different corruptions
-KEPT = 32  # orders in memory; a batch of mixed domains needs one of each segment
+_MOST_ORDERS = 32  # in memory; a batch of mixed domains needs one of each segment
 
 
 class StreamWrapper(Stream):
     """Shows another stream's samples in another order; subclasses override one of three methods.
 
     Sample i is the other stream's sample at `positions(i)`, pixel for pixel. Override `positions`,
-    or `within`, its part in one segment, or `find_order`, a whole segment at once. All must be pure
-    functions of the position, so that resuming, workers and ranks need nothing else. A wrapper that
-    reorders images but leaves the corruptions in place also overrides `corruption_positions`; one
-    with its own segments is a `SegmentWrapper`.
+    or `within`, its part in one segment, or `find_order`, a whole segment at once: pure functions of
+    the position, so that resuming, workers and ranks need nothing else. A wrapper with its own
+    segments also overrides `segments`; one that leaves the other stream's in place is a
+    `ReorderingWrapper`. Reports quote `order`, by default the name of the class.
 
     Args:
         stream: the other stream.
@@ -44,27 +44,31 @@ class StreamWrapper(Stream):
         on_device: bool | None = None,
         start: int = 0,
     ) -> None:
-        super().__init__(
-            stream.source,
-            images=images,
-            seed=stream.seed if seed is None else seed,
-            table=stream.table,
-            quality=stream.quality,
-            batch_size=stream.batch_size if batch_size is None else batch_size,
-            num_workers=stream.num_workers if num_workers is None else num_workers,
-            on_device=stream.on_device if on_device is None else on_device,
-            start=start,
-        )
+        options: dict[str, Any] = {"seed": seed, "batch_size": batch_size, "table": None}
+        options |= {"num_workers": num_workers, "on_device": on_device, "quality": None}
+        for name, value in options.items():
+            options[name] = getattr(stream, name) if value is None else value
+        super().__init__(stream.source, images=images, start=start, **options)
         self.stream, self.precorrupted = stream, stream.precorrupted
         self._orders: dict[int, Tensor] = {}
 
     @property
     def identity(self) -> dict[str, Any]:
         inner = self.stream.identity
-        own = {"wrapper": type(self).__name__, **{name: getattr(self, name) for name in self.facts}}
-        return {**inner, "images": self.images, "wrappers": [*inner.get("wrappers", []), own]}
+        entry = {"wrapper": type(self).__name__, **self._facts(), "order": self.order}
+        return {**inner, "images": self.images, "wrappers": [*inner.get("wrappers", []), entry]}
 
-    # ---- what a wrapper changes -------------------------------------------------------------------
+    def _facts(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.facts}
+
+    @property
+    def order(self) -> str:
+        return self.order_of(self._facts(), self.stream.order)
+
+    @classmethod
+    def order_of(cls, facts: Mapping[str, Any], inner: str) -> str:
+        """The order of labels and corruptions, from the `facts` and the other stream's order."""
+        return other_labels(inner, cls.__name__)
 
     def positions(self, index: Tensor) -> Tensor:
         """Positions in the other stream of the samples at the positions `index` [B]."""
@@ -73,9 +77,9 @@ class StreamWrapper(Stream):
             for number, rows in groups(self.segments_at(index))
         )
 
-    def within(self, number: int, place: Tensor) -> Tensor:
-        """Positions in the other stream of the samples at the places [B] of a segment, from 0 on."""
-        return self.order(number)[place]
+    def within(self, number: int, offset: Tensor) -> Tensor:
+        """Positions in the other stream of the samples `offset` [B] after the first of a segment."""
+        return self.sample_order(number)[offset]
 
     def find_order(self, number: int) -> Tensor:
         """Positions [N] in the other stream of all samples of a segment, in their order."""
@@ -88,18 +92,10 @@ class StreamWrapper(Stream):
     def segments(self) -> Iterator[tuple[Corruptions, int]]:
         return self.stream.segments()
 
-    def segment(self, number: int) -> Segment:
-        return self.stream.segment(number)
-
-    def segment_at(self, position: int) -> int:
-        return self.stream.segment_at(position)
-
-    # ---- the other stream's samples ---------------------------------------------------------------
-
-    def order(self, number: int) -> Tensor:
+    def sample_order(self, number: int) -> Tensor:
         """The positions [N] that `find_order` finds; the orders used last stay in memory."""
         if number not in self._orders:
-            self._orders = dict(list(self._orders.items())[1 - KEPT :])
+            self._orders = dict(list(self._orders.items())[1 - _MOST_ORDERS :])
             self._orders[number] = self.find_order(number)
         return self._orders[number]
 
@@ -133,10 +129,27 @@ class StreamWrapper(Stream):
         return {**super().__getstate__(), "_orders": {}}
 
 
-class SegmentWrapper(StreamWrapper):
-    """A wrapper with its own segments; subclasses override `segments`."""
+class ReorderingWrapper(StreamWrapper):
+    """A wrapper that leaves the other stream's segments in place.
 
-    segment, segment_at = Stream.segment, Stream.segment_at
+    If it reorders images across them, it also overrides `corruption_positions`.
+    """
+
+    def segment(self, number: int) -> Segment:
+        return self.stream.segment(number)
+
+    def segment_at(self, position: int) -> int:
+        return self.stream.segment_at(position)
+
+
+def other_labels(inner: str, change: str) -> str:
+    """The order of a stream on top of one with the order `inner` whose labels it reorders.
+
+    >>> other_labels("i.i.d. labels, corruptions mixed", "labels sorted")
+    'corruptions mixed, labels sorted'
+    """
+    rest = inner.removeprefix(INDEPENDENT).removeprefix(", ")
+    return f"{rest}, {change}" if rest else change
 
 
 def length_of(stream: Stream, wrapper: str) -> int:

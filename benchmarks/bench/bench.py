@@ -23,7 +23,7 @@ class Subject(NamedTuple):
     about: str
 
 
-SUBJECTS = {
+_SUBJECTS = {
     "steps": Subject(
         "methods",
         32,
@@ -58,7 +58,7 @@ def parser() -> argparse.ArgumentParser:
     subjects = parser.add_subparsers(
         dest="subject", required=True, help="`holdfast bench SUBJECT --help` explains its columns"
     )
-    for name, (_, size, minutes, about) in SUBJECTS.items():
+    for name, (_, size, minutes, about) in _SUBJECTS.items():
         about += f" Takes about {minutes} minutes of one core with the defaults."
         add = subjects.add_parser(name, description=about).add_argument
         add("--size", type=int, default=size, help=f"pixels per side (default: {size})")
@@ -101,7 +101,7 @@ def main(argv: list[str]) -> int:
         f"{backbone}{args.batch} images of {args.size} x {args.size}, {args.device}, "
         f"{args.threads} thread(s), torch {torch.__version__}"
     )
-    subject = SUBJECTS[args.subject]
+    subject = _SUBJECTS[args.subject]
     work = (args.rounds + 1) / 6 * args.batch / 64 * (args.size / subject.size) ** 2
     print(
         f"{args.subject}: about {subject.minutes * work:.1f} minutes of one core with the default network "

@@ -23,17 +23,17 @@ from ...methods.functional import softmax_entropy
 
 Job = Callable[[], object]
 Rows = Iterator[tuple[str, dict[str, float]]]  # names, and numbers by column
-CALLS = 4  # steps per round
+_CALLS = 4  # steps per round
 # Arguments with which no image is skipped, whatever an untrained network predicts, by row of the table.
-ALL_SELECTED = {"entropy_factor": 1.01, "redundancy": 1.01}
+_ALL_SELECTED = {"entropy_factor": 1.01, "redundancy": 1.01}
 WORKLOADS: dict[str, dict[str, Any]] = {
     "CoTTA": {"threshold": 0.0},
     "CoTTA-views": {"threshold": 2.0},
     "DeYO": {"filter_factor": 1.01, "drop": -1.01},
-    "EATA": ALL_SELECTED,
-    "ETA": ALL_SELECTED,
+    "EATA": _ALL_SELECTED,
+    "ETA": _ALL_SELECTED,
     "PeTTA": {"early_quota": False},
-    "RDumb": ALL_SELECTED,
+    "RDumb": _ALL_SELECTED,
     "RoTTA": {"early_quota": False},
     "SAR": {"entropy_factor": 1.01},
     "SoTTA": {"confidence": 0.0},
@@ -68,51 +68,51 @@ def step_costs(args: argparse.Namespace) -> Rows:
         autocast = torch.autocast(args.device.type, torch.bfloat16) if args.bf16 else nullcontext()
         with autocast:
             reference = methods.Source(source).to(args.device)
-            yield name, step_cost(method, reference, images, args.rounds)
+            yield name, _step_cost(method, reference, images, args.rounds)
 
 
-def step_cost(
+def _step_cost(
     method: TTAMethod, source: TTAMethod, images: Tensor, rounds: int
 ) -> dict[str, float]:
     bare = deepcopy(method)
     contiguous = deepcopy(method).to(memory_format=torch.contiguous_format)
     adapting = [parameter for parameter, _ in bare.parameters_with_source()]
-    bare_step = minimise_entropy if adapting else forward
+    bare_step = _minimise_entropy if adapting else _forward
     method.fit([images])
     jobs: dict[str, Job] = {
         "reset": method.reset,  # the first, so that the state is that after steps
-        "forward": partial(forward, bare, images),
+        "forward": partial(_forward, bare, images),
         "bare": partial(bare_step, bare, images),
         "contiguous": partial(bare_step, contiguous, images),
         "step": partial(method.adapt, images),
         "source": partial(source.adapt, images),
     }
-    turns = times(jobs, images.device, rounds, CALLS)
-    found = {name: median(own) for name, own in turns.items()}
+    turns = _times(jobs, images.device, rounds, _CALLS)
+    medians = {name: median(times) for name, times in turns.items()}
     # Minimum times: steps of Source are so short that other load changes their median.
     sources = min(turns["step"]) / min(turns["source"])
-    for _ in range(3 * CALLS):  # until memories are full
+    for _ in range(3 * _CALLS):  # until memories are full
         method.adapt(images)
     total = sum(parameter.numel() for parameter in method.backbone.parameters())
     return {
-        "ms": round(1000 * found["step"], 3),
-        "forwards": round(found["step"] / found["forward"], 2),
-        "bare": round(found["step"] / found["bare"], 3),
-        "contiguous": round(found["step"] / found["contiguous"], 3),
+        "ms": round(1000 * medians["step"], 3),
+        "forwards": round(medians["step"] / medians["forward"], 2),
+        "bare": round(medians["step"] / medians["bare"], 3),
+        "contiguous": round(medians["step"] / medians["contiguous"], 3),
         "sources": 1.0 if type(method) is type(source) else round(sources, 2),
-        "reset": round(found["reset"] / found["step"], 4),
+        "reset": round(medians["reset"] / medians["step"], 4),
         "adapts": round(sum(parameter.numel() for parameter in adapting) / total, 4),
-        "state": saved_bytes(method) - saved_bytes(method.backbone),
-        **peak_memory(jobs["step"], images.device),
+        "state": _saved_bytes(method) - _saved_bytes(method.backbone),
+        **_peak_memory(jobs["step"], images.device),
     }
 
 
-def forward(method: TTAMethod, images: Tensor) -> None:
+def _forward(method: TTAMethod, images: Tensor) -> None:
     with torch.no_grad():
         method.backbone(images)
 
 
-def minimise_entropy(method: TTAMethod, images: Tensor) -> None:
+def _minimise_entropy(method: TTAMethod, images: Tensor) -> None:
     """A bare step of entropy minimisation with the method's optimizer."""
     loss = softmax_entropy(method.backbone(images)).mean()
     if method.optimizer is not None:
@@ -121,13 +121,13 @@ def minimise_entropy(method: TTAMethod, images: Tensor) -> None:
         method.optimizer.step()
 
 
-def saved_bytes(module: nn.Module) -> int:
+def _saved_bytes(module: nn.Module) -> int:
     file = io.BytesIO()
     torch.save(module.state_dict(), file)
     return file.tell()
 
 
-def peak_memory(job: Job, device: torch.device) -> dict[str, float]:
+def _peak_memory(job: Job, device: torch.device) -> dict[str, float]:
     """The memory in MiB that a job adds at its peak, where the device counts it."""
     if device.type == "cpu":
         return {}
@@ -150,15 +150,15 @@ def estimator_costs(args: argparse.Namespace) -> Rows:
     # A monitor without source images takes its reference from the first 40 images.
     logits, monitor = method.predict(images), RiskMonitor(start=-(-40 // args.batch))
     jobs: dict[str, Job] = {"forward pass": partial(method.predict, images)}
-    jobs |= {name: partial(own.watch, method, images) for name, own in estimators.items()}
+    jobs |= {name: partial(kind.watch, method, images) for name, kind in estimators.items()}
     jobs["RiskMonitor"] = partial(monitor.note, logits)
-    found = seconds(jobs, args.device, args.rounds)
-    for name, own in found.items():
-        forwards = own / found["forward pass"]
-        yield name, {"ms": round(1000 * own, 3), "forwards": round(forwards, 2)}
+    taken = seconds(jobs, args.device, args.rounds)
+    for name, duration in taken.items():
+        forwards = duration / taken["forward pass"]
+        yield name, {"ms": round(1000 * duration, 3), "forwards": round(forwards, 2)}
 
 
-def times(
+def _times(
     jobs: Mapping[str, Job], device: torch.device, rounds: int, calls: int = 1
 ) -> dict[str, list[float]]:
     """Seconds per call of each job in each round; the jobs alternate, after one round to warm up.
@@ -173,11 +173,11 @@ def times(
         for name, job in jobs.items()
     }
     turns = [
-        {name: own.timeit(calls).mean for name, own in timers.items()} for _ in range(rounds + 1)
+        {n: timer.timeit(calls).mean for n, timer in timers.items()} for _ in range(rounds + 1)
     ]
     return {name: [turn[name] for turn in turns[1:]] for name in jobs}
 
 
 def seconds(jobs: Mapping[str, Job], device: torch.device, rounds: int) -> dict[str, float]:
     """The median over rounds of the seconds of each job."""
-    return {name: median(own) for name, own in times(jobs, device, rounds).items()}
+    return {name: median(turns) for name, turns in _times(jobs, device, rounds).items()}

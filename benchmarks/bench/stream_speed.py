@@ -28,8 +28,8 @@ from ...datamodules import CINC, ImageFolder
 from ...datamodules.corruptions import CORRUPTIONS, EXTRA, corrupt, jpeg
 from .step_cost import Job, Rows, seconds
 
-SEVERITY = 3
-CCC = tuple(name for name in CORRUPTIONS if name != "brightness")  # CCC never uses it
+_SEVERITY = 3
+_CCC = tuple(name for name in CORRUPTIONS if name != "brightness")  # CCC never uses it
 
 
 def imagecorruptions() -> ModuleType:
@@ -54,7 +54,7 @@ def imagecorruptions() -> ModuleType:
     return package
 
 
-def photographs(count: int, height: int, width: int) -> Tensor:
+def _photographs(count: int, height: int, width: int) -> Tensor:
     """Random uint8 images [count,3,height,width] with detail at every scale."""
     generator, images = torch.Generator().manual_seed(0), torch.zeros(count, 3, height, width)
     for cells in (4, 16, 64, 256):
@@ -66,36 +66,36 @@ def photographs(count: int, height: int, width: int) -> Tensor:
 def corruption_speeds(args: argparse.Namespace) -> Rows:
     """The row of each corruption, of their ratios' means, and of CCC's pairs."""
     cv2.setNumThreads(args.threads)
-    images = photographs(args.batch, args.size, args.size).to(args.device)
-    one = np.ascontiguousarray(images[0].permute(1, 2, 0).cpu().numpy())
-    package, found = imagecorruptions(), {}
+    images = _photographs(args.batch, args.size, args.size).to(args.device)
+    image = np.ascontiguousarray(images[0].permute(1, 2, 0).cpu().numpy())
+    package, taken = imagecorruptions(), {}
     for name in CORRUPTIONS + EXTRA:
         jobs: dict[str, Job] = {
-            "holdfast": partial(corrupt, images, name, SEVERITY, 0),
-            "imagecorruptions": partial(package.corrupt, one, SEVERITY, name),
+            "holdfast": partial(corrupt, images, name, _SEVERITY, 0),
+            "imagecorruptions": partial(package.corrupt, image, _SEVERITY, name),
         }
-        found[name] = seconds(jobs, args.device, args.rounds)
-        found[name]["holdfast"] /= len(images)
-        yield name, compared(found[name])
-    ratios = [compared(found[name])["ratio"] for name in CORRUPTIONS]
+        taken[name] = seconds(jobs, args.device, args.rounds)
+        taken[name]["holdfast"] /= len(images)
+        yield name, _compared(taken[name])
+    ratios = [_compared(taken[name])["ratio"] for name in CORRUPTIONS]
     yield "geometric mean of the 15", {"ratio": round(geometric_mean(ratios), 1)}
     yield "median of the 15", {"ratio": round(median(ratios), 1)}
-    larger = photographs(args.batch, 375, 500).to(args.device)
+    larger = _photographs(args.batch, 375, 500).to(args.device)
     pairs = {
-        f"{a}, {b}": partial(ccc_pair, larger, a, b, args.size)
-        for a, b in zip(CCC, CCC[1:] + CCC[:1], strict=True)
+        f"{a}, {b}": partial(_ccc_pair, larger, a, b, args.size)
+        for a, b in zip(_CCC, _CCC[1:] + _CCC[:1], strict=True)
     }
-    taken = seconds(pairs, args.device, args.rounds)
-    yield "CCC's pairs", {"holdfast": round(len(larger) / mean(taken.values()), 1)}
+    of_pairs = seconds(pairs, args.device, args.rounds).values()
+    yield "CCC's pairs", {"holdfast": round(len(larger) / mean(of_pairs), 1)}
 
 
-def compared(seconds: dict[str, float]) -> dict[str, float]:
+def _compared(seconds: dict[str, float]) -> dict[str, float]:
     """Images/s, and their ratio, from the seconds per image of both packages."""
     row = {package: round(1 / time, 1) for package, time in seconds.items()}
     return row | {"ratio": round(seconds["imagecorruptions"] / seconds["holdfast"], 1)}
 
 
-def ccc_pair(images: Tensor, first: str, second: str, size: int) -> Tensor:
+def _ccc_pair(images: Tensor, first: str, second: str, size: int) -> Tensor:
     """Apply CCC's pipeline: random resized crop, flip, two corruptions and JPEG at quality 85."""
     crops = []
     for image in images:
@@ -103,23 +103,23 @@ def ccc_pair(images: Tensor, first: str, second: str, size: int) -> Tensor:
         crop = resized_crop(image, *box, size=[size, size], antialias=True)
         crops.append(crop.flip(2) if torch.rand(()) < 0.5 else crop)
     seeds = torch.randint(2**62, (2, len(images)), device=images.device)
-    x = corrupt(torch.stack(crops), first, SEVERITY, seeds[0])
-    return jpeg(corrupt(x, second, SEVERITY, seeds[1]), 85)
+    x = corrupt(torch.stack(crops), first, _SEVERITY, seeds[0])
+    return jpeg(corrupt(x, second, _SEVERITY, seeds[1]), 85)
 
 
 def loader_speeds(args: argparse.Namespace) -> Rows:
     in_range(1, images=args.images)
     cv2.setNumThreads(args.threads)
     with tempfile.TemporaryDirectory() as folder:
-        for number, image in enumerate(photographs(args.images, 375, 500)):
-            place = Path(folder, f"class{number % 2}")
-            place.mkdir(exist_ok=True)
-            write_jpeg(image, str(place / f"{number}.jpg"), quality=90)
+        for number, image in enumerate(_photographs(args.images, 375, 500)):
+            path = Path(folder, f"class{number % 2}", f"{number}.jpg")
+            path.parent.mkdir(exist_ok=True)
+            write_jpeg(image, str(path), quality=90)
         augment = Compose([RandomResizedCrop(args.size), RandomHorizontalFlip(), ToTensor()])
         files = DataLoader(datasets.ImageFolder(folder, augment), args.batch)
         each = -(-args.images // len(CORRUPTIONS))
         source = ImageFolder(folder, args.size)
-        stream = CINC(source, severity=SEVERITY, each=each, batch_size=args.batch, num_workers=0)
+        stream = CINC(source, severity=_SEVERITY, each=each, batch_size=args.batch, num_workers=0)
         assert stream.images is not None
         index = torch.arange(stream.images).split(args.batch)
         clean = [stream.clean(part) for part in index]
@@ -131,10 +131,10 @@ def loader_speeds(args: argparse.Namespace) -> Rows:
             ],
             "Holdfast's loader": lambda: [None for _ in stream.test_dataloader()],
         }
-        found = seconds(jobs, torch.device("cpu"), args.rounds)
-    for name, time in found.items():
+        taken = seconds(jobs, torch.device("cpu"), args.rounds)
+    for name, time in taken.items():
         count = args.images if name.startswith("torchvision") else stream.images
         yield name, {"images_per_second": round(count / time, 1)}
-    parts, whole = (found["decode and crop"], found["corrupt, JPEG"]), found["Holdfast's loader"]
+    parts, whole = (taken["decode and crop"], taken["corrupt, JPEG"]), taken["Holdfast's loader"]
     yield "Holdfast / both parts", {"ratio": round(sum(parts) / whole, 2)}
     yield "Holdfast / slower part", {"ratio": round(max(parts) / whole, 2)}

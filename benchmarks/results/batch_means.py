@@ -8,11 +8,8 @@ import pandas as pd
 
 from .runs import Run
 
-WINDOWS = 32  # number of windows along a stream
+_WINDOWS = 32  # number of windows along a stream
 Pairs = tuple[tuple[str, float], ...]  # corruptions with severities; () for clean images
-
-
-# ---- along the stream --------------------------------------------------------------------------------
 
 
 def curve(run: Run, name: str = "accuracy") -> pd.Series:
@@ -21,7 +18,7 @@ def curve(run: Run, name: str = "accuracy") -> pd.Series:
     NaN where no batch of a window has a value.
     """
     table = pd.DataFrame({"images": run.column("images"), name: run.column(name)})
-    windows = np.array_split(table.index, min(WINDOWS, len(table)))
+    windows = np.array_split(table.index, min(_WINDOWS, len(table)))
     means = pd.DataFrame([table.loc[window].mean() for window in windows])
     return means.set_index("images")[name]
 
@@ -29,17 +26,14 @@ def curve(run: Run, name: str = "accuracy") -> pd.Series:
 def mean_curve(curves: Sequence[pd.Series]) -> pd.DataFrame:
     """The mean of curves of several runs in [0,1], and one standard deviation (of one run: 0) around it.
 
-    The band ends at 0 and 1, and the curve at the last image that all runs have processed, as unfinished
-    runs are shorter.
+    The band is clipped to [0,1]. The curve ends at the last image that all runs have processed, as
+    unfinished runs are shorter.
     """
     longest = max((curve.index for curve in curves), key=lambda images: images[-1])
     values = [np.interp(longest, curve.index, curve, right=np.nan) for curve in curves]
     table = pd.DataFrame(np.transpose(values), longest).dropna()
     mean, sd = table.mean(axis=1), table.std(axis=1).fillna(0)
     return pd.DataFrame({"mean": mean, "low": mean - sd, "high": mean + sd}).clip(0, 1)
-
-
-# ---- by corruption -----------------------------------------------------------------------------------
 
 
 def pairs_of(row: dict[str, Any]) -> Pairs:

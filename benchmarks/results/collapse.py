@@ -15,8 +15,8 @@ from ...alarms import WINDOW, is_below, margin
 from .run_statistics import Difference, student
 
 Array = np.ndarray
-RESAMPLES, SEED = 2000, 0  # settings of the bootstrap
-BLOCKS = 5  # minimum number of blocks in a run
+_RESAMPLES, _SEED = 2000, 0  # settings of the bootstrap
+_BLOCKS = 5  # minimum number of blocks in a run
 
 
 class Interval(NamedTuple):
@@ -26,7 +26,7 @@ class Interval(NamedTuple):
     last: int
 
 
-def spread(differences: Array, block: int) -> tuple[float, int]:
+def _spread(differences: Array, block: int) -> tuple[float, int]:
     """The standard error of the mean of `differences` [n], and its degrees of freedom.
 
     By the circular block bootstrap (Politis & Romano 1992): neighbouring batches share a corruption and a
@@ -34,11 +34,11 @@ def spread(differences: Array, block: int) -> tuple[float, int]:
     (`block`, in batches), because it may start within a corruption; at least n^(1/3), at most n / BLOCKS.
     """
     n = len(differences)
-    length = max(1, min(max(2 * block, round(n ** (1 / 3))), n // BLOCKS))
+    length = max(1, min(max(2 * block, round(n ** (1 / 3))), n // _BLOCKS))
     if (count := n // length) < 2:
         return 0.0, 0
     sums = np.cumsum(np.r_[0, differences, differences[:length]])
-    starts = np.random.default_rng(SEED).integers(0, n, (RESAMPLES, count))
+    starts = np.random.default_rng(_SEED).integers(0, n, (_RESAMPLES, count))
     means = (sums[starts + length] - sums[starts]).mean(1) / length
     return float(means.std() * np.sqrt(count / (count - 1))), count - 1
 
@@ -46,14 +46,14 @@ def spread(differences: Array, block: int) -> tuple[float, int]:
 def gap(differences: list[Array], block: int = 1) -> Difference | None:
     """The mean over one or several runs of the per-batch differences to the source model [n], in [-1,1].
 
-    The 95 % interval (Student's t, with the error of `spread`) applies to these runs: batches are
+    The 95 % interval (Student's t, with the error of `_spread`) applies to these runs: batches are
     resampled, runs are not. None if no batch has labels.
     """
-    known = [own for d in differences if len(own := d[~np.isnan(d)])]
+    known = [labelled for run in differences if len(labelled := run[~np.isnan(run)])]
     if not known:
         return None
-    mean = float(np.mean([own.mean() for own in known]))
-    errors, freedoms = zip(*(spread(own, block) for own in known), strict=True)
+    mean = float(np.mean([run.mean() for run in known]))
+    errors, freedoms = zip(*(_spread(run, block) for run in known), strict=True)
     error = float(np.sqrt(sum(error**2 for error in errors))) / len(known)
     return student(mean, error, sum(freedoms), len(known))
 
@@ -64,10 +64,10 @@ def has_collapsed(values: Array, reference: Array, block: int = 1) -> bool | Non
     They do if their mean is below the source model's on the same batches by more than `margin` and the
     interval of the difference excludes 0. None without labels.
     """
-    found = gap([values - reference], block)
-    if found is None:
+    difference = gap([values - reference], block)
+    if difference is None:
         return None
-    return is_negative(found) and bool(-found.mean > margin(np.nanmean(reference)))
+    return is_negative(difference) and bool(-difference.mean > margin(np.nanmean(reference)))
 
 
 def is_negative(difference: Difference) -> bool:
@@ -77,11 +77,11 @@ def is_negative(difference: Difference) -> bool:
 
 def lasting(names: list[Any]) -> int:
     """The mean number of consecutive batches with the same corruption, from each batch's corruptions."""
-    changes = sum(one != other for one, other in pairwise(names))
+    changes = sum(before != after for before, after in pairwise(names))
     return max(1, round(len(names) / (changes + 1)))
 
 
-def trailing_mean(values: Array, window: int = WINDOW) -> Array:
+def _trailing_mean(values: Array, window: int = WINDOW) -> Array:
     """The mean of each value and up to `window` - 1 preceding ones, [n] -> [n]; NaNs are ignored."""
     return pd.Series(values).rolling(window, min_periods=1).mean().to_numpy()
 
@@ -95,7 +95,7 @@ def intervals(flags: Array, shortest: int = 1) -> list[Interval]:
 
 def below(values: Array, reference: Array, window: int = WINDOW) -> Array:
     """Whether the trailing mean of `values` is below that of the reference by more than `margin`, [n]."""
-    return is_below(trailing_mean(values, window), trailing_mean(reference, window))
+    return is_below(_trailing_mean(values, window), _trailing_mean(reference, window))
 
 
 def stays_below(values: Array, reference: Array, window: int = WINDOW) -> int | None:

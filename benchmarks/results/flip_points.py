@@ -11,7 +11,7 @@ from ...callbacks.functional.flips import FlipFunction, fit, flips
 from ...run_folder import FLIPS
 from .runs import Run
 
-COUNTS = {True: "WeightedFlips_flips", False: "WeightedFlips_unweighted"}  # weighted, and not
+_COUNTS = {True: "WeightedFlips_flips", False: "WeightedFlips_unweighted"}  # weighted, and not
 
 
 class Point(NamedTuple):
@@ -32,21 +32,21 @@ class Point(NamedTuple):
 
     def recounted(self, stop: int | None = None, held: int | None = None) -> "Point":
         """The point with the flips up to another stop, or of the first `held` images only."""
-        with np.load(self.run.folder / FLIPS) as kept:
-            steps = kept["steps"].tolist()
-            end = kept["classes"][steps.index(steps[-1] if stop is None else stop)][:held]
-            start, confidence = kept["classes"][0][:held], kept["confidence"][:held]
-        both = {weighted: flips(start, end, confidence, weighted) for weighted in COUNTS}
+        with np.load(self.run.folder / FLIPS) as arrays:
+            steps = arrays["steps"].tolist()
+            end = arrays["classes"][steps.index(steps[-1] if stop is None else stop)][:held]
+            start, confidence = arrays["classes"][0][:held], arrays["confidence"][:held]
+        both = {weighted: flips(start, end, confidence, weighted) for weighted in _COUNTS}
         return self._replace(flips=both)
 
 
 def points_of(runs: Iterable[Run]) -> list[Point]:
     """The points of those runs that have flips and a finished run of their source model."""
     return [
-        Point(run, {weighted: run.summary[name] for weighted, name in COUNTS.items()})
+        Point(run, {weighted: run.summary[name] for weighted, name in _COUNTS.items()})
         for run in runs
         if run.adapts
-        and COUNTS[True] in run.summary
+        and _COUNTS[True] in run.summary
         and run.source is not None
         and run.source.finished
         and run.source.accuracy is not None
@@ -56,8 +56,7 @@ def points_of(runs: Iterable[Run]) -> list[Point]:
 def fit_points(points: list[Point], degree: int = 2, weighted: bool = True) -> FlipFunction:
     """f fitted to the points, with their provenance.
 
-    Raises:
-        HoldfastError: if there are no points, or they are of several methods or models.
+    Raises HoldfastError if there are no points, or they are of several methods or models.
     """
     if not points:
         raise HoldfastError(
@@ -71,19 +70,21 @@ def fit_points(points: list[Point], degree: int = 2, weighted: bool = True) -> F
         raise HoldfastError(
             f"The runs are of several methods or models. Choose one of {labels} with --method."
         )
+    described = {
+        key: facts[key] for key in ("method", "backbone", "weights", "optimizer", "versions")
+    }
+    data = []
+    for run in runs:
+        parts = run.provenance.get("parts", [])
+        data.append([run.provenance["stream"], [pair for part in parts for pair in part[0]]])
     return fit(
         np.array([[point.flips[weighted], 100 * point.accuracy] for point in points]),
         degree,
         weighted,
         int(runs[0].summary["WeightedFlips_parameters"]),
-        **{key: facts[key] for key in ("method", "backbone", "weights", "optimizer", "versions")},
+        **described,
         streams=[[run.stream, run.seed, run.stream_id] for run in runs],
-        data=[[run.provenance["stream"], corruptions(run)] for run in runs],
+        data=data,
         callback=facts["estimators"]["WeightedFlips"],
         date=date.today().isoformat(),
     )
-
-
-def corruptions(run: Run) -> list[list[Any]]:
-    """Each [corruption, severity] of the parts of a run's stream."""
-    return [pair for part in run.provenance.get("parts", []) for pair in part[0]]

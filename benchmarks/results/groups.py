@@ -15,57 +15,59 @@ def groups(everything: Iterable[Run]) -> Groups:
     Runs outside a suite form one setting per stream, with all seeds. Streams with different protocols are
     always different settings, and their names say what differs; runs that have not begun join the first.
     """
-    found: dict[str, list[Run]] = {}
+    settings: dict[str, list[Run]] = {}
     named = [run for run in everything if run.method]
     for name, same in grouped(named, lambda run: run.setting).items():
-        kinds = grouped(same, kind)
+        kinds = grouped(same, _kind)
         begun = {key: runs[0] for key, runs in kinds.items() if key}
         for key, runs in kinds.items():
-            what = f" ({differing(key, begun)})" if key and len(begun) > 1 else ""
-            found.setdefault(name + what, []).extend(runs)
-    return {setting: methods_of(found[setting]) for setting in sorted(found, key=natural)}
+            what = f" ({_differing(key, begun)})" if key and len(begun) > 1 else ""
+            settings.setdefault(name + what, []).extend(runs)
+    return {setting: _by_method(settings[setting]) for setting in sorted(settings, key=natural)}
 
 
-def kind(run: Run) -> str:
+def _kind(run: Run) -> str:
     """What runs of one setting share: the protocol in a suite, or else the stream without its seed."""
     if "names" in run.cell:
         return run.protocol.stream if run.provenance else ""
     return run.provenance.get("setting_id") or run.stream_id
 
 
-def differing(key: str, kinds: Mapping[str, Run]) -> str:
+def _differing(key: str, kinds: Mapping[str, Run]) -> str:
     """What distinguishes the runs of one kind: a suite's protocol, or facts such as "images 64"."""
     if "names" in kinds[key].cell:
         return key
-    own, others = kinds[key].provenance, [run.provenance for run in kinds.values()]
-    facts = [
-        f"{name} {own[name]}"
-        for name in own.get("setting", ())
+    facts, others = kinds[key].provenance, [run.provenance for run in kinds.values()]
+    differences = [
+        f"{name} {facts[name]}"
+        for name in facts.get("setting", ())
         if name not in ("stream", "seed")
-        and isinstance(own.get(name), str | int | float)
-        and any(other.get(name) != own[name] for other in others)
+        and isinstance(facts.get(name), str | int | float)
+        and any(other.get(name) != facts[name] for other in others)
     ]
-    return ", ".join(facts) or key
+    return ", ".join(differences) or key
 
 
-def methods_of(runs: list[Run]) -> Methods:
+def _by_method(runs: list[Run]) -> Methods:
     """Runs by method, the source model first, then by name.
 
     Runs of several recoveries are apart; runs with the same name on the same images differ in another
     option, so each forms its own group.
     """
-    found: Methods = {}
+    methods: Methods = {}
     for same in grouped(runs, lambda run: run.variant).values():
         label, folders = same[0].label, {run.folder.name for run in same}
         recoveries = grouped([run for run in same if run.provenance], lambda r: r.protocol.recovery)
         if len(recoveries) > 1:
-            found |= {f"{label} ({name})": own for name, own in recoveries.items()}
+            methods |= {f"{label} ({name})": group for name, group in recoveries.items()}
         elif len({(run.place, run.stream_id) for run in same}) == len(same):
-            found[label] = same
+            methods[label] = same
         else:
             unique = len(folders) == len(same)
-            found |= {f"{label} ({r.folder.name if unique else r.folder})": [r] for r in same}
-    return {label: found[label] for label in sorted(found, key=lambda name: order(name, found))}
+            methods |= {f"{label} ({r.folder.name if unique else r.folder})": [r] for r in same}
+    return {
+        label: methods[label] for label in sorted(methods, key=lambda name: order(name, methods))
+    }
 
 
 def order(label: str, methods: Methods) -> tuple[bool, list[tuple[int, str]]]:

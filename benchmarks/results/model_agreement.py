@@ -18,18 +18,18 @@ from ...callbacks.functional.confidence import score_estimates
 from ...callbacks.functional.spans import MEASURES
 from ...drawing import panels, saved
 from ...run_folder import OUTPUTS
-from .predictions import VALIDATION, Predictions, load, prediction_files
+from .predictions import VALIDATION, Predictions, prediction_files, read_predictions
 from .runs import Run, collect
 
-Array = np.ndarray
+_Array = np.ndarray
 # Estimates of whole data sets in the summaries of DatasetEstimates.
-CONFIDENCE = [name + end for name in ("AC", "DoC", "ATC-MC", "ATC-NE") for end in ("", "_T")]
+_CONFIDENCE = [name + end for name in ("AC", "DoC", "ATC-MC", "ATC-NE") for end in ("", "_T")]
 TRUSTED = 0.95  # minimum R^2 of a reliable agreement line (Baek et al. 2022)
 
-TICKS = (0.01, 0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95, 0.99)
-COLUMNS = 3
-ACCURACY, AGREEMENT = "#0072B2", "#D55E00"
-PAIRS = "agreement of two models"
+_TICKS = (0.01, 0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95, 0.99)
+_COLUMNS = 3
+_ACCURACY, _AGREEMENT = "#0072B2", "#D55E00"
+_PAIRS = "agreement of two models"
 
 
 class Models(NamedTuple):
@@ -38,14 +38,14 @@ class Models(NamedTuple):
     stream: str
     seed: int | None
     names: list[str]
-    classes: Array  # [models,n], answers [models,n,2]
-    labels: Array | None  # [n] or [n,2]; None: unknown
-    val_classes: Array  # [models,m]
-    val_labels: Array  # [m]
-    confidence: dict[str, Array] = {}  # noqa: RUF012 -- estimates from confidences, [models]
+    classes: _Array  # [models,n], answers [models,n,2]
+    labels: _Array | None  # [n] or [n,2]; None: unknown
+    val_classes: _Array  # [models,m]
+    val_labels: _Array  # [m]
+    confidence: dict[str, _Array] = {}  # noqa: RUF012 -- estimates from confidences, [models]
     measure: Measure = exact
     measured: str = "accuracy"
-    projnorm: Array | None = None  # ProjNorm on the stream, [models]
+    projnorm: _Array | None = None  # ProjNorm on the stream, [models]
 
     @property
     def samples(self) -> tuple[int, int]:
@@ -57,10 +57,10 @@ class Estimates(NamedTuple):
     """Estimated accuracies in [0,1] of each model, and the lines in and out of distribution."""
 
     models: Models
-    inside: Array  # accuracy in distribution, [m]
-    truth: Array | None  # accuracy out of distribution, [m]
-    agreement: tuple[Array, Array]  # in and out of distribution, [m,m]
-    estimates: dict[str, Array]
+    inside: _Array  # accuracy in distribution, [m]
+    truth: _Array | None  # accuracy out of distribution, [m]
+    agreement: tuple[_Array, _Array]  # in and out of distribution, [m,m]
+    estimates: dict[str, _Array]
     agreement_line: Line | None = None  # None with two models, or if the models are too similar
     accuracy_line: Line | None = None  # None also without labels out of distribution
 
@@ -77,13 +77,9 @@ class Estimates(NamedTuple):
     @property
     def table(self) -> pd.DataFrame:
         """The accuracy of each model and its estimates, in [0,1]; NaN where unknown."""
-        own, truth = self.models, np.nan if self.truth is None else self.truth
-        facts = {
-            "stream": own.stream,
-            "seed": own.seed,
-            "measure": own.measured,
-            "model": own.names,
-        }
+        facts: dict[str, Any] = {"stream": self.models.stream, "seed": self.models.seed}
+        facts |= {"measure": self.models.measured, "model": self.models.names}
+        truth = np.nan if self.truth is None else self.truth
         return pd.DataFrame({**facts, "accuracy": truth, **self.estimates})
 
 
@@ -96,36 +92,36 @@ def estimate(models: Models) -> Estimates:
     lines = aline.aline_of_shares(inside, within, across, samples)
     if lines is not None:
         estimates |= {"ALine-S": lines.aline_s, "ALine-D": lines.aline_d}
-    found = Estimates(
+    result = Estimates(
         models, inside, None, (within, across), estimates, lines and lines.agreement_line
     )
     if models.labels is None:
-        return found
+        return result
     truth = aline.accuracies(models.classes, models.labels, measure)
     # With or without temperature scaling, whichever has the lower error: this choice of Saxena et al. 2024
     # needs labels.
     for name in [name for name in estimates if f"{name}_T" in estimates]:
         both = estimates[name], estimates[f"{name}_T"]
         estimates[f"{name} (oracle)"] = min(both, key=lambda e: np.abs(e - truth).mean())
-    own = aline.line(aline.probit(inside, samples[0]), aline.probit(truth, samples[1]))
-    return found._replace(truth=truth, accuracy_line=own)
+    line = aline.line(aline.probit(inside, samples[0]), aline.probit(truth, samples[1]))
+    return result._replace(truth=truth, accuracy_line=line)
 
 
 def from_files(files: list[Path], prefix: str, seed: int | None = None) -> list[Models]:
     """Load the models whose predictions are in these files, once per shift and measure.
 
-    Raises:
-        HoldfastError: if the files have different samples or kinds of predictions, or no shift in common.
+    Raises HoldfastError if the files have different samples or kinds of predictions, or no shift in
+    common.
     """
-    return combined(list(map(str, files)), list(map(load, files)), prefix, seed)
+    return _combined(list(map(str, files)), list(map(read_predictions, files)), prefix, seed)
 
 
 def from_folders(folders: list[Path], together: bool) -> Iterator[Models]:
     """The ensembles with predictions below the folders; with `together`, all models as one ensemble."""
-    found = prediction_files(folders)
-    if together and found:
-        found = {Path(): [file for files in found.values() for file in files]}
-    for folder, files in found.items():
+    ensembles = prediction_files(folders)
+    if together and ensembles:
+        ensembles = {Path(): [file for files in ensembles.values() for file in files]}
+    for folder, files in ensembles.items():
         if len(files) > 1:
             yield from from_files(files, "/".join(folder.parts[-3:]))
 
@@ -151,26 +147,26 @@ def from_runs(folders: list[Path]) -> Iterator[Models]:
         if len(same) > 1:
             runs = [run for run, _ in same]
             names = [str(run.folder) for run in runs]
-            (models,) = combined(names, [s for _, s in same], runs[0].stream, runs[0].seed)
-            known = [name for name in CONFIDENCE if all(name in run.summary for run in runs)]
+            (models,) = _combined(names, [s for _, s in same], runs[0].stream, runs[0].seed)
+            known = [name for name in _CONFIDENCE if all(name in run.summary for run in runs)]
             confidence = {name: np.array([run.summary[name] for run in runs]) for name in known}
             yield models._replace(confidence=confidence)
 
 
-def combined(
+def _combined(
     names: list[str], sets: Sequence[dict[str, Predictions]], prefix: str, seed: int | None
 ) -> list[Models]:
     """Models with their predictions by dataset, once per shift and measure."""
-    shifts = [name for name in sets[0] if all(name in of_one for of_one in sets)]
+    shifts = [name for name in sets[0] if all(name in by_name for by_name in sets)]
     if len(sets) < 2 or len(shifts) < 2:
         raise HoldfastError(
             f"{names[0]}: fewer than two models share '{VALIDATION}' and a shift. Pass predictions of at "
             "least two such models."
         )
-    common = {shift: aligned(names, [of_one[shift] for of_one in sets], shift) for shift in shifts}
+    common = {shift: _aligned(names, [by[shift] for by in sets], shift) for shift in shifts}
     inside = common.pop(VALIDATION)
     answers = inside[0].classes.ndim == 2
-    found = []
+    ensembles = []
     for shift, outside in common.items():
         norms = [p.projnorm for p in outside if p.projnorm is not None]
         for measured, measure in (MEASURES if answers else {"accuracy": exact}).items():
@@ -182,41 +178,41 @@ def combined(
                 labels=outside[0].labels,
                 val_classes=np.stack([p.classes for p in inside]),
                 val_labels=np.asarray(inside[0].labels),
-                confidence={} if measured == "F1" else confidences(outside, inside, measure),
+                confidence={} if measured == "F1" else _confidences(outside, inside, measure),
                 measure=measure,
                 measured=measured,
                 projnorm=np.array(norms) if len(norms) == len(outside) else None,
             )
-            found.append(models)
-    return found
+            ensembles.append(models)
+    return ensembles
 
 
-def aligned(names: list[str], several: list[Predictions], shift: str) -> list[Predictions]:
+def _aligned(names: list[str], models: list[Predictions], shift: str) -> list[Predictions]:
     """The predictions of each model on one shift, if they are of the same samples."""
-    first = several[0]
-    for name, other in zip(names, several, strict=True):
+    first = models[0]
+    for name, other in zip(names, models, strict=True):
         same = other.classes.shape == first.classes.shape
         if not same or not np.array_equal(other.ids, first.ids):
             raise HoldfastError(
                 f"{name} and {names[0]} have different samples or kinds of predictions for '{shift}'. "
                 "Predict the same samples, as classes or as answers."
             )
-    return several
+    return models
 
 
-def confidences(
+def _confidences(
     outside: list[Predictions], inside: list[Predictions], measure: Measure
-) -> dict[str, Array]:
+) -> dict[str, _Array]:
     """AC, DoC and ATC of each model, as far as all models have the scores."""
-    found = [
+    estimates = [
         score_estimates(p.scores, val.scores, measure(val.classes, np.asarray(val.labels)))
         for p, val in zip(outside, inside, strict=True)
         if p.scores.keys() <= val.scores.keys()
     ]
-    if len(found) < len(outside):
+    if len(estimates) < len(outside):
         return {}
-    names = [name for name in found[0] if all(name in one for one in found)]
-    return {name: np.array([one[name] for one in found]) for name in names}
+    names = [name for name in estimates[0] if all(name in of_model for of_model in estimates)]
+    return {name: np.array([of_model[name] for of_model in estimates]) for name in names}
 
 
 # ---- accuracy and agreement out of distribution against those in distribution, on probit axes --------
@@ -235,44 +231,50 @@ def points(result: Estimates) -> Points:
     """Collect accuracies and agreements in and out of distribution."""
     both = aline.pairs(len(result.inside))
     return Points(
-        [] if result.truth is None else in_percent(result.inside, result.truth),
-        in_percent(*(shares[both] for shares in result.agreement)),
+        [] if result.truth is None else _in_percent(result.inside, result.truth),
+        _in_percent(*(shares[both] for shares in result.agreement)),
         list(result.models.samples),
         result.models.measured,
     )
 
 
-def in_percent(inside: Array, outside: Array) -> list[list[float]]:
+def _in_percent(inside: _Array, outside: _Array) -> list[list[float]]:
     """Pairs of percentages, rounded to two decimals."""
     return np.round(100 * np.stack([inside, outside], 1), 2).tolist()
 
 
 def draw(ensembles: Mapping[str, Points], path: Path) -> Path:
     """Draw one panel per ensemble; returns the path."""
-    rows, columns = -(-len(ensembles) // COLUMNS), min(COLUMNS, len(ensembles))
+    rows, columns = -(-len(ensembles) // _COLUMNS), min(_COLUMNS, len(ensembles))
     figure, axes = panels(len(ensembles), columns, size=(3.6 * columns, 3.7 * rows))
-    for ax, (title, own) in zip(axes, ensembles.items(), strict=True):
-        draw_panel(ax, title, own)
+    for ax, (title, shares) in zip(axes, ensembles.items(), strict=True):
+        _draw_panel(ax, title, shares)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
     return saved(figure, path)
 
 
-def draw_panel(ax: Any, title: str, own: Points) -> None:
-    known = {PAIRS: own.agreement, f"{own.measured} of a model": own.accuracy}
-    both = {label: probits(values, own.samples) for label, values in known.items() if values}
-    ends = np.concatenate([xy.ravel() for xy in both.values()])
+def _draw_panel(ax: Any, title: str, shares: Points) -> None:
+    known = {_PAIRS: shares.agreement, f"{shares.measured} of a model": shares.accuracy}
+    both = {
+        label: [
+            aline.probit(x, n) for x, n in zip(np.array(v).T / 100, shares.samples, strict=True)
+        ]
+        for label, v in known.items()
+        if v
+    }
+    ends = np.concatenate([x for xy in both.values() for x in xy])
     ends = np.linspace(ends.min() - 0.15, ends.max() + 0.15)
     texts = []
     for label, (x, y) in both.items():
-        colour, size = (AGREEMENT, 6) if label == PAIRS else (ACCURACY, 16)
+        colour, size = (_AGREEMENT, 6) if label == _PAIRS else (_ACCURACY, 16)
         ax.scatter(ndtr(x), ndtr(y), s=size, color=colour, lw=0, label=label)
-        if found := aline.line(x, y):
-            ax.plot(ndtr(ends), ndtr(found.slope * ends + found.bias), color=colour, lw=1.3)
-        texts.append(f"{label[:3]}: {found or '-'}")
+        if line := aline.line(x, y):
+            ax.plot(ndtr(ends), ndtr(line.slope * ends + line.bias), color=colour, lw=1.3)
+        texts.append(f"{label[:3]}: {line or '-'}")
     limits = ndtr(ends[[0, -1]])
     ax.plot(limits, limits, color="0.6", ls=":", lw=1, label="y = x")
-    ticks = [tick for tick in TICKS if limits[0] < tick < limits[1]]
+    ticks = [tick for tick in _TICKS if limits[0] < tick < limits[1]]
     ax.set_xscale("function", functions=(ndtri, ndtr))
     ax.set_yscale("function", functions=(ndtri, ndtr))
     ax.set(xlim=limits, ylim=limits, xlabel="in distribution, %", ylabel="out of distribution, %")
@@ -280,9 +282,3 @@ def draw_panel(ax: Any, title: str, own: Points) -> None:
         axis.set_ticks(ticks, [f"{100 * tick:g}" for tick in ticks])
     ax.set_title(title, fontsize=9)
     ax.text(0.03, 0.97, "\n".join(texts), transform=ax.transAxes, va="top", fontsize=7)
-
-
-def probits(values: list[list[float]], samples: list[int]) -> Array:
-    """Probits of percentages in and out of distribution, [2,n]."""
-    both = zip(np.array(values).T / 100, samples, strict=True)
-    return np.stack([aline.probit(shares, n) for shares, n in both])

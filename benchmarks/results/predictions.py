@@ -18,41 +18,40 @@ from ... import HoldfastError
 from ...files import reason, whole_file
 from ...run_folder import ROWS
 
-Array = np.ndarray
+_Array = np.ndarray
 VALIDATION = "validation"
-SCORES = ("confidence", "entropy", "confidence_T", "entropy_T")
+_SCORES = ("confidence", "entropy", "confidence_T", "entropy_T")
 
 
 class Predictions(NamedTuple):
     """The predictions of one model on one dataset."""
 
-    ids: Array  # [n]
-    classes: Array  # [n], or [n,2] for answers
-    labels: Array | None  # like the classes
-    scores: dict[str, Array]  # [n] each
+    ids: _Array  # [n]
+    classes: _Array  # [n], or [n,2] for answers
+    labels: _Array | None  # like the classes
+    scores: dict[str, _Array]  # [n] each
     projnorm: float | None = None
 
 
-def save(file: Path, sets: dict[str, Predictions]) -> None:
+def write_predictions(file: Path, sets: dict[str, Predictions]) -> None:
     """Write the predictions of one model atomically."""
     arrays: dict[str, Any] = {}
-    for name, own in sets.items():
-        known = {"labels": own.labels, "projnorm": own.projnorm}
-        known |= {key: np.float32(score) for key, score in own.scores.items()}
-        arrays |= {f"{name}/ids": own.ids, f"{name}/predictions": own.classes}
+    for name, predictions in sets.items():
+        known = {"labels": predictions.labels, "projnorm": predictions.projnorm}
+        known |= {key: np.float32(score) for key, score in predictions.scores.items()}
+        arrays |= {f"{name}/ids": predictions.ids, f"{name}/predictions": predictions.classes}
         arrays |= {f"{name}/{key}": array for key, array in known.items() if array is not None}
     file.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(file) as partial, partial.open("wb") as stream:
         np.savez_compressed(stream, **arrays)
 
 
-def load(file: Path) -> dict[str, Predictions]:
+def read_predictions(file: Path) -> dict[str, Predictions]:
     """The predictions of one model, by dataset and sorted by ids.
 
-    Raises:
-        HoldfastError: if the file is damaged, or lacks an array that every set needs.
+    Raises HoldfastError if the file is damaged, or lacks an array that every set needs.
     """
-    sets: dict[str, dict[str, Array]] = defaultdict(dict)
+    sets: dict[str, dict[str, _Array]] = defaultdict(dict)
     try:
         with np.load(file, allow_pickle=False) as arrays:
             for key in arrays.files:
@@ -67,20 +66,19 @@ def load(file: Path) -> dict[str, Predictions]:
             f"{file} has no set '{VALIDATION}'; its sets: {', '.join(sets) or 'none'}. Add labelled "
             "data from the training distribution under that name."
         )
-    return {name: checked(file, name, arrays) for name, arrays in sets.items()}
+    return {name: _checked(file, name, arrays) for name, arrays in sets.items()}
 
 
-def checked(file: Path, name: str, arrays: dict[str, Array]) -> Predictions:
+def _checked(file: Path, name: str, arrays: dict[str, _Array]) -> Predictions:
     """One set of its arrays.
 
-    Raises:
-        HoldfastError: if arrays are missing or do not match.
+    Raises HoldfastError if arrays are missing or do not match.
     """
     needed = ("ids", "predictions", *(["labels"] if name == VALIDATION else []))
     if lacking := [key for key in needed if key not in arrays]:
         raise HoldfastError(f"{file}: the set '{name}' lacks {', '.join(lacking)}. Add them.")
     ids, classes, labels = arrays["ids"], arrays["predictions"], arrays.get("labels")
-    scores = {key: arrays[key] for key in SCORES if key in arrays}
+    scores = {key: arrays[key] for key in _SCORES if key in arrays}
     n = len(ids)
     if not (
         np.issubdtype(classes.dtype, np.integer)
@@ -106,9 +104,9 @@ def checked(file: Path, name: str, arrays: dict[str, Array]) -> Predictions:
 
 def prediction_files(folders: Iterable[Path]) -> dict[Path, list[Path]]:
     """The npz files below the folders but those of runs, by folder; each folder is an ensemble."""
-    found: dict[Path, list[Path]] = defaultdict(list)
+    ensembles: dict[Path, list[Path]] = defaultdict(list)
     for folder in folders:
         for file in [folder] if folder.is_file() else sorted(folder.rglob("*.npz")):
             if not (file.parent / ROWS).exists():
-                found[file.parent].append(file)
-    return dict(found)
+                ensembles[file.parent].append(file)
+    return dict(ensembles)

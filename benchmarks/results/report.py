@@ -18,9 +18,9 @@ from .run_state import STATES, State
 from .runs import Run, find, with_results
 from .text_table import duration, first_of, formatted, percent, points
 
-MOST = 9  # maximum number of settings with printed details
-POINT = 0.01  # of accuracy
-NOTE = (
+_MOST = 9  # maximum number of settings with printed details
+_POINT = 0.01  # of accuracy
+_NOTE = (
     "accuracy and ECE in percent, mean ± sd over runs; NLL in nats; ↓: below the source model (95 % "
     "interval over batches); collapsed: also below it over the last eighth, by more than 2 points or a "
     "tenth of its accuracy, whichever is less"
@@ -39,28 +39,35 @@ def publish(
         columns: the columns of means or runs (default: all that have a value).
     """
     everything = find(folder)
-    runs, found = with_results(everything), groups(everything)
+    runs, settings = with_results(everything), groups(everything)
     if form == "json" and table != "pairs":
         print(json.dumps(as_json(everything), indent=1))
         return
     kinds = {"means": tables.means, "runs": lambda _: tables.frame(runs), "pairs": tables.pairs}
-    own = kinds[table](found)
+    numbers = kinds[table](settings)
     if form in ("csv", "json"):
-        tables.known(columns, own)
-        print(formatted(own[[*columns]] if columns else own, form))
+        tables.check_columns(columns, numbers)
+        print(formatted(numbers[[*columns]] if columns else numbers, form))
         return
-    said = [*missing(everything), *remarks(runs), figure(runs, folder)]
+    lines = [*missing(everything), *remarks(runs), _figure(runs, folder)]
     shown: list[pd.DataFrame] = []
     if runs and table == "means":
-        shown = summary(own, columns)
-        said = [f"({line})" for line in (*notes(own), *indistinct(tables.pairs(found)))] + said
+        count = numbers["setting"].nunique()
+        if count > 1 and not columns:
+            shown.append(tables.matrix(numbers))
+        if columns or count <= _MOST:
+            shown.append(tables.details(numbers, columns))
+        said = [*notes(numbers), *indistinct(tables.pairs(settings))]
+        lines = [f"({line})" for line in said] + lines
+    elif runs and table == "runs":
+        shown = [tables.runs_table(runs, columns)]
     elif runs:
-        shown = [tables.runs_table(runs, columns) if table == "runs" else tables.pairs_table(own)]
+        shown = [tables.pairs_table(numbers)]
     print(*(formatted(each, form) for each in shown), sep="\n\n")
-    print(*said, sep="\n", file=sys.stdout if form == "text" else sys.stderr)
+    print(*lines, sep="\n", file=sys.stdout if form == "text" else sys.stderr)
 
 
-def figure(runs: list[Run], folder: Path) -> str:
+def _figure(runs: list[Run], folder: Path) -> str:
     """Draw the figure in the folder; returns its path, or why there is none, as a sentence."""
     from .figure import draw  # deferred: slow import
 
@@ -77,32 +84,22 @@ def figure(runs: list[Run], folder: Path) -> str:
         return printable(f"no figure: cannot write to {folder} ({reason(error)})")
 
 
-def summary(table: pd.DataFrame, columns: Sequence[str] = ()) -> list[pd.DataFrame]:
-    """Methods by settings, and details if columns are chosen or there are at most MOST settings."""
-    settings = table["setting"].nunique()
-    shown = [tables.matrix(table)] if settings > 1 and not columns else []
-    return shown + ([tables.details(table, columns)] if columns or settings <= MOST else [])
-
-
 def notes(table: pd.DataFrame) -> list[str]:
     """The protocols of the runs, and how to read the table."""
     begun = table[table["runs"] > 0][["setting", "method", "protocol"]]
-    said = sentence(begun.itertuples(index=False, name=None))
-    found = [*([f"{said}; accuracy"] if said else []), NOTE]
-    if (settings := table["setting"].nunique()) > MOST:
+    protocols = sentence(begun.itertuples(index=False, name=None))
+    lines = [f"{protocols}; accuracy", _NOTE] if protocols else [_NOTE]
+    if (settings := table["setting"].nunique()) > _MOST:
         more = f"for intervals, collapses and costs of the {settings} settings, pass --format csv"
-        found.append(more)
-    return found
+        lines.append(more)
+    return lines
 
 
 def indistinct(table: pd.DataFrame) -> list[str]:
     """The `pairs` of methods whose interval contains 0, as one sentence."""
     same = table[(table["low"] <= 0) & (table["high"] >= 0)]
-    several = table["setting"].nunique() > 1
-    names = [
-        f"{row.method} and {row.other}" + (f" in {row.setting}" if several else "")
-        for row in same.itertuples()
-    ]
+    end = " in {0.setting}" if table["setting"].nunique() > 1 else ""
+    names = [f"{row.method} and {row.other}" + end.format(row) for row in same.itertuples()]
     if not names:
         return []
     listed = ", ".join(first_of(names))
@@ -114,46 +111,46 @@ def indistinct(table: pd.DataFrame) -> list[str]:
 
 def missing(runs: list[Run]) -> list[str]:
     """One sentence per unfinished run, as these are not part of the means."""
-    found = []
+    lines = []
     for run in runs:
         state = run.state
         named = f"{run.place}, {run.label}" if run.method else str(run.folder)
         if state.name == "failed":
-            found.append(f"failed: {named}: {state.note}")
+            lines.append(f"failed: {named}: {state.note}")
         elif state.name == "waiting":
-            found.append(f"missing: {named}")
+            lines.append(f"missing: {named}")
         elif state.name != "finished":
             seen = "begins"
             if run.begun:
                 seen = f"{points(run.accuracy)} % after {run.images:,} images"
-            found.append(f"not in the means: {named} (unfinished): {seen}")
-    return list(map(printable, found))
+            lines.append(f"not in the means: {named} (unfinished): {seen}")
+    return list(map(printable, lines))
 
 
 def remarks(runs: list[Run]) -> list[str]:
     """One sentence per remark on a single run with results."""
-    found = []
+    lines = []
     for run in runs:
         named = f"{run.place}, {run.label}"
         if run.never_updated:
-            found.append(f"never updated: {named}: no step changed a parameter")
+            lines.append(f"never updated: {named}: no step changed a parameter")
         by_batch, by_image = run.accuracy, run.accuracy_per_image
-        if by_batch is not None and by_image is not None and abs(by_batch - by_image) > POINT:
+        if by_batch is not None and by_image is not None and abs(by_batch - by_image) > _POINT:
             both = (
                 f"{points(by_batch)} % as the mean over batches, {points(by_image)} % over images"
             )
-            found.append(f"batches of different sizes: {named}: accuracy {both}")
+            lines.append(f"batches of different sizes: {named}: accuracy {both}")
         if run.not_finite:
-            found.append(f"not finite: {named}: {run.not_finite} steps were undone")
+            lines.append(f"not finite: {named}: {run.not_finite} steps were undone")
         if n := run.not_finite_images:
-            found.append(
+            lines.append(
                 f"not finite: {named}: {n} non-finite images were excluded and count as wrong"
             )
         if others := run.provenance.get("ran_on", [])[1:]:
             steps = ", ".join(f"{entry['step']:,}" for entry in others)
             changed = f"device, threads or versions changed at step {steps}"
-            found.append(f"resumed elsewhere: {named}: {changed}")
-    return list(map(printable, found))
+            lines.append(f"resumed elsewhere: {named}: {changed}")
+    return list(map(printable, lines))
 
 
 def as_json(everything: list[Run]) -> dict[str, list[dict[str, Any]]]:
@@ -181,16 +178,16 @@ def status(folder: Path) -> str:
     runs = [(run, run.state) for run in find(folder)]
     if not runs:
         return f"{folder} contains no runs yet"
-    lines = [
-        (run.folder.relative_to(folder).as_posix(), state.name, *progress(run, state), state.note)
-        for run, state in runs
-    ]
+    lines = []
+    for run, state in runs:
+        name = run.folder.relative_to(folder).as_posix()
+        lines.append((name, state.name, *_progress(run, state), state.note))
     states = Counter(state.name for _, state in runs)
     count = ", ".join(f"{states[name]} {name}" for name in STATES if name in states)
     return f"{formatted(lines)}\n{len(lines)} runs: {count}"
 
 
-def progress(run: Run, state: State) -> tuple[str, str, str, str]:
+def _progress(run: Run, state: State) -> tuple[str, str, str, str]:
     """Accuracy, images, and of a running one speed and remaining time; "" where unknown."""
     if not run.begun:
         return "", "", "", ""

@@ -25,44 +25,46 @@ from .runs import Run, with_results
 from .tables import details, matrix, means, pairs
 from .text_table import first_of, points
 
-SKIPPED = ["method", "stream_id", "started", "resumed", "ran_on", "setting", "setting_id"]
+_SKIPPED = ["method", "stream_id", "started", "resumed", "ran_on", "setting", "setting_id"]
 
-MOST_BANDS = 150  # maximum number of corruption bands; more would hide the curves
-STEP = 0.035  # distance between two rows of marks, in accuracy
-NOTE = (
+_MOST_BANDS = 150  # maximum number of corruption bands; more would hide the curves
+_STEP = 0.035  # distance between two rows of marks, in accuracy
+_NOTE = (
     "Lines are means over runs in windows, bands one standard deviation. Below zero, in a row for each "
     "method: resets (-) and alarms (triangles). Shades are corruptions. The charts of estimators show "
     "accuracy estimated without labels (lines), and true accuracy (dots). Click a name in the legend to "
     "mute a method."
 )
 
-Styles = Mapping[str, Style]
+_Styles = Mapping[str, Style]
 
 
-def write(folder: Path, everything: list[Run], file: Path) -> Path:
+def write_page(folder: Path, everything: list[Run], file: Path) -> Path:
     """Write the page of the runs of a folder.
 
-    Raises:
-        HoldfastError: if bokeh is not installed, or the file cannot be written.
+    Raises HoldfastError if bokeh is not installed, or the file cannot be written.
     """
     if find_spec("bokeh") is None:
         raise HoldfastError(
             "--html needs bokeh, which is not installed. Run: pip install 'holdfast[html]'."
         )
+    from bokeh.resources import Resources
+
+    library = "\n".join(Resources(mode="inline", components=["bokeh"], log_level="error").js_raw)
     runs, by_setting = with_results(everything), groups(everything)
-    found = means(by_setting)
+    table = means(by_setting)
     states = Counter(run.state.name for run in everything)
-    page = template().render(
+    page = _template().render(
         title=str(folder),
         count=f"{len(everything)} runs: {', '.join(f'{n} {s}' for s, n in sorted(states.items()))}",
-        commands=first_of(distinct(map(command, runs))),
+        commands=first_of(_distinct(map(_command, runs))),
         missing=[*report.missing(everything), *report.remarks(runs)],
-        notes=[*report.notes(found), *report.indistinct(pairs(by_setting))],
-        tables=tables(found, runs) if runs else {},
-        charts=charts(runs),
-        explanation=NOTE,
-        library=bokeh_library(),
-        provenance=provenance(runs) if runs else None,
+        notes=[*report.notes(table), *report.indistinct(pairs(by_setting))],
+        tables=_tables(table, runs) if runs else {},
+        charts=_charts(runs),
+        explanation=_NOTE,
+        library=library.replace("</script", "<\\/script"),
+        provenance=_provenance(runs) if runs else None,
         data=report.as_json(everything),
     )
     with written(file, "or choose another file."), whole_file(file) as partial:
@@ -70,7 +72,7 @@ def write(folder: Path, everything: list[Run], file: Path) -> Path:
     return file
 
 
-def template() -> Template:
+def _template() -> Template:
     """The template of the page; a data frame in it is a table whose columns can be sorted."""
 
     def table(frame: pd.DataFrame) -> Markup:
@@ -85,36 +87,30 @@ def template() -> Template:
     return pages.get_template("report.html")
 
 
-def bokeh_library() -> str:
-    from bokeh.resources import Resources
-
-    parts = Resources(mode="inline", components=["bokeh"], log_level="error").js_raw
-    return "\n".join(parts).replace("</script", "<\\/script")
-
-
-def tables(found: pd.DataFrame, runs: Sequence[Run]) -> dict[str, pd.DataFrame]:
+def _tables(table: pd.DataFrame, runs: Sequence[Run]) -> dict[str, pd.DataFrame]:
     """The tables of the report, and accuracy by corruption."""
-    shown = {"Each method in each setting": details(found)}
-    if found["setting"].nunique() > 1:
-        shown = {"Mean accuracy by method and setting": matrix(found), **shown}
-    means = by_name(runs, "accuracy").sort_index()
-    if len(means) > 1:
+    shown = {}
+    if table["setting"].nunique() > 1:
+        shown["Mean accuracy by method and setting"] = matrix(table)
+    shown["Each method in each setting"] = details(table)
+    by_corruption = by_name(runs, "accuracy").sort_index()
+    if len(by_corruption) > 1:
         caption = "Mean accuracy over all batches with a corruption, whatever its severity"
-        shown[caption] = means.map(points).replace("nan", "-").reset_index()
+        shown[caption] = by_corruption.map(points).replace("nan", "-").reset_index()
     return shown
 
 
-def command(run: Run) -> str | None:
+def _command(run: Run) -> str | None:
     """The command that repeats a run; None for a run started from Python."""
     config = run.folder / CONFIG
     return run.cell.get("command", f"holdfast test --config {config}" if config.exists() else None)
 
 
-def provenance(runs: Sequence[Run]) -> pd.DataFrame:
+def _provenance(runs: Sequence[Run]) -> pd.DataFrame:
     """The facts of each method's runs; one column, "all methods", for those that do not differ."""
-    facts = pd.DataFrame([run.provenance for run in runs]).drop(columns=SKIPPED, errors="ignore")
+    facts = pd.DataFrame([run.provenance for run in runs]).drop(columns=_SKIPPED, errors="ignore")
     by_method = facts.groupby([run.label for run in runs], sort=False).agg(
-        lambda values: "; ".join(first_of(distinct(values.dropna())))
+        lambda values: "; ".join(first_of(_distinct(values.dropna())))
     )
     same = by_method.nunique() == 1
     table = by_method.mask(same, "").T
@@ -122,28 +118,25 @@ def provenance(runs: Sequence[Run]) -> pd.DataFrame:
     return table[(table != "").any(axis=1)].reset_index(names="")
 
 
-def distinct(values: Iterable[Any]) -> list[str]:
+def _distinct(values: Iterable[Any]) -> list[str]:
     """The different values as text, without empty ones."""
     return list(dict.fromkeys(str(value) for value in values if value))
 
 
-# ---- charts ------------------------------------------------------------------------------------------
-
-
-def charts(runs: Sequence[Run]) -> list[dict[str, Any]]:
+def _charts(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """The charts of each setting as JSON: accuracy over the stream, and each estimator's estimates."""
     from bokeh.core.types import ID
     from bokeh.embed import json_item
 
-    found, drawn = groups(runs), []
-    styles = styles_of(found)
-    for setting, methods in found.items():
-        drawn.append(stream_chart(setting, methods, styles))
-        drawn += estimate_charts(setting, methods, styles)
+    settings, drawn = groups(runs), []
+    styles = styles_of(settings)
+    for setting, methods in settings.items():
+        drawn.append(_stream_chart(setting, methods, styles))
+        drawn += _estimate_charts(setting, methods, styles)
     return [dict(json_item(chart, ID(f"chart {n}"))) for n, chart in enumerate(drawn)]
 
 
-def new_chart(title: str) -> Any:
+def _new_chart(title: str) -> Any:
     """A chart of accuracy over the images seen; a click on a method in its legend mutes it."""
     from bokeh.models import HoverTool, NumeralTickFormatter
     from bokeh.models.annotations import Legend
@@ -159,66 +152,66 @@ def new_chart(title: str) -> Any:
     return chart
 
 
-def look(label: str, styles: Styles) -> dict[str, Any]:
+def _look(label: str, styles: _Styles) -> dict[str, Any]:
     """What all glyphs of a method share."""
     colour = styles[label].colour
     return {"legend_label": label, "name": label, "color": colour, "muted_alpha": 0.03}
 
 
-def stream_chart(setting: str, methods: Methods, styles: Styles) -> Any:
+def _stream_chart(setting: str, methods: Methods, styles: _Styles) -> Any:
     """The chart of one setting: mean curves, marks below and corruptions behind them."""
-    chart, row = new_chart(setting), 0
+    chart, row = _new_chart(setting), 0
     runs = [run for same in methods.values() for run in same]
     if len({run.place for run in runs}) == 1:
-        shade_corruptions(chart, max(runs, key=lambda run: run.images))
+        _shade_corruptions(chart, max(runs, key=lambda run: run.images))
     for label, same in methods.items():
-        shared = look(label, styles)
+        shared = _look(label, styles)
         if curves := [curve(run) for run in same if run.accuracy is not None]:
-            found = mean_curve(curves)
-            chart.varea(found.index, found["low"], found["high"], alpha=0.12, **shared)
+            band = mean_curve(curves)
+            chart.varea(band.index, band["low"], band["high"], alpha=0.12, **shared)
             dashes = list(styles[label].dashes)
-            chart.line(found.index, found["mean"], line_width=2, line_dash=dashes, **shared)
-        marks = [(kind, at) for run in same for kind, at in marks_of(run) if len(at)]
+            chart.line(band.index, band["mean"], line_width=2, line_dash=dashes, **shared)
+        marks = [(kind, at) for run in same for kind, at in _marks_of(run) if len(at)]
         row += bool(marks)
         for kind, images in marks:
             marker = "dash" if kind == "reset" else "triangle"
-            own = shared | {"name": f"{label}: {kind}", "marker": marker}
-            chart.scatter(images, np.full(len(images), -STEP * row), size=7, **own)
+            looks = shared | {"name": f"{label}: {kind}", "marker": marker}
+            chart.scatter(images, np.full(len(images), -_STEP * row), size=7, **looks)
     return chart
 
 
-def marks_of(run: Run) -> Iterator[tuple[str, np.ndarray]]:
+def _marks_of(run: Run) -> Iterator[tuple[str, np.ndarray]]:
     """The image counts at which a run was reset or raised an alarm (by rule)."""
     images = run.column("images")
     yield "reset", images[run.column("reset") > 0]
     for (name, rule), alarm in alarms(run).items():
-        yield f"alarm of {name}: {rule}", images[[found.first for found in intervals(alarm)]]
+        yield f"alarm of {name}: {rule}", images[[interval.first for interval in intervals(alarm)]]
 
 
-def shade_corruptions(chart: Any, run: Run) -> None:
+def _shade_corruptions(chart: Any, run: Run) -> None:
     """Shade the corruptions of a run's stream, ignoring severities, unless there are too many."""
     bands = [
         (name, list(rows)[-1]["images"])
         for name, rows in groupby(run.rows, lambda row: " + ".join(names_in(row)))
     ]
     start = 0
-    for n, (name, end) in enumerate(bands if 1 < len(bands) <= MOST_BANDS else ()):
+    for n, (name, end) in enumerate(bands if 1 < len(bands) <= _MOST_BANDS else ()):
         shade = {"color": ("#777777", "#bbbbbb")[n % 2], "alpha": 0.1, "name": name}
         chart.quad(left=start, right=end, bottom=0, top=1, **shade)
         start = end
 
 
-def estimate_charts(setting: str, methods: Methods, styles: Styles) -> Iterator[Any]:
+def _estimate_charts(setting: str, methods: Methods, styles: _Styles) -> Iterator[Any]:
     """One chart per estimator with the mean curves of its estimates and of the true accuracy."""
     runs = [run for same in methods.values() for run in same]
     for name in dict.fromkeys(name for run in runs for name in run.estimators):
-        chart = new_chart(f"{name} ({setting})")
+        chart = _new_chart(f"{name} ({setting})")
         for label, same in methods.items():
-            if watched := [run for run in same if name in run.estimators]:
+            if estimated := [run for run in same if name in run.estimators]:
                 estimate, truth = (
-                    mean_curve([curve(run, column) for run in watched])["mean"]
+                    mean_curve([curve(run, column) for run in estimated])["mean"]
                     for column in (name, "accuracy")
                 )
-                chart.line(estimate.index, estimate, line_width=2, **look(label, styles))
-                chart.scatter(truth.index, truth, size=4, **look(label, styles))
+                chart.line(estimate.index, estimate, line_width=2, **_look(label, styles))
+                chart.scatter(truth.index, truth, size=4, **_look(label, styles))
         yield chart

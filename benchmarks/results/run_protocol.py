@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 from .text_table import first_of
 
 CONTINUAL, AT_EACH, EPISODIC = "continual", "reset at each corruption", "episodic"
-AS_GIVEN = "images as given"  # for datasets that are not Holdfast streams
-MANY = 6  # maximum number of names listed in a sentence
+_AS_GIVEN = "images as given"  # for datasets that are not Holdfast streams
+_MANY = 6  # maximum number of names listed in a sentence
 
 
 class Protocol(NamedTuple):
@@ -18,7 +18,7 @@ class Protocol(NamedTuple):
     """
 
     recovery: str = CONTINUAL
-    order: str = AS_GIVEN
+    order: str = _AS_GIVEN
     images: int | None = None
 
     @property
@@ -37,67 +37,60 @@ def protocol(facts: Mapping[str, Any]) -> Protocol:
     names of all facts that identify the stream; and `parts`, its segments with their numbers of images.
     Other keys may be missing.
     """
-    resets = {own.get("class"): own for own in facts.get("resets") or ()}
+    resets = {reset.get("class"): reset for reset in facts.get("resets") or ()}
     every = resets.get("PeriodicReset", {}).get("every")
     recovery = AT_EACH if "SegmentReset" in resets else CONTINUAL
     if every == 1 or (facts.get("arguments") or {}).get("episodic"):
         recovery = EPISODIC
     sizes = {part[-1] for part in facts.get("parts") or ()}
     images = sizes.pop() if len(sizes) == 1 else None
-    return Protocol(recovery, order_of(facts), images)
+    return Protocol(recovery, _order(facts), images)
 
 
-def order_of(facts: Mapping[str, Any]) -> str:
-    """The order of labels and corruptions, such as "labels correlated (delta 0.1), 20 visits"."""
+def _order(facts: Mapping[str, Any]) -> str:
+    """The order of labels and corruptions, such as "labels correlated (delta 0.1), 20 visits".
+
+    The outermost wrapper's entry says it, or in earlier records, which lack it, the wrapper's class.
+    """
     if not facts.get("setting"):
-        return AS_GIVEN
-    labels, order = "i.i.d. labels", []
+        return _AS_GIVEN
+    order = facts.get("order", "i.i.d. labels")
     for wrapper in facts.get("wrappers") or ():
-        delta = wrapper.get("delta")
-        match wrapper["wrapper"]:
-            case "CorrelatedLabels":
-                terms = [f"delta {delta:g}"] if delta else []
-                if "classes_in_a_batch" in wrapper:
-                    found, independent = wrapper["classes_in_a_batch"]
-                    terms.append(
-                        f"{found:.0f} classes in a batch of 64, {independent:.0f} at random"
-                    )
-                labels = "labels correlated" if delta else "labels sorted"
-                labels += f" ({'; '.join(terms)})" if terms else ""
-                order.append(labels)
-            case "ClassImbalance":
-                labels = f"classes imbalanced {wrapper['ratio']:g} to 1"
-                order.append(labels)
-            case "MixedDomains":
-                order.append(
-                    "corruptions mixed" + (f" (delta {delta:g})" if delta is not None else "")
-                )
-            case "Recurring":
-                order.append(f"{wrapper['visits'] or 'endless'} visits")
-    return ", ".join(order if labels in order else [labels, *order])
+        order = wrapper.get("order") or _recorded_order(wrapper, order)
+    return order
 
 
-def alike(several: Iterable[Protocol]) -> bool:
+def _recorded_order(wrapper: Mapping[str, Any], inner: str) -> str:
+    # Deferred: they import torch, which only earlier records need.
+    from ... import datamodules
+    from ...datamodules.wrapper import other_labels
+
+    name = wrapper["wrapper"]
+    kind = getattr(datamodules, name, None)
+    return kind.order_of(wrapper, inner) if kind else other_labels(inner, name)
+
+
+def alike(protocols: Iterable[Protocol]) -> bool:
     """Whether runs of these protocols may be averaged; a stream without a number of images matches any."""
-    known = set(several)
-    orders = {(own.recovery, own.order) for own in known}
-    return len(orders) <= 1 and len({own.images for own in known if own.images}) <= 1
+    known = set(protocols)
+    orders = {(protocol.recovery, protocol.order) for protocol in known}
+    return len(orders) <= 1 and len({p.images for p in known if p.images}) <= 1
 
 
-def sentence(several: Iterable[tuple[str, str, Protocol]]) -> str:
+def sentence(runs: Iterable[tuple[str, str, Protocol]]) -> str:
     """The protocols of a table's runs as text, from (setting, method, protocol); "" without runs."""
-    known = list(dict.fromkeys(several))
+    known = list(dict.fromkeys(runs))
     if not known:
         return ""
-    recoveries = with_names((own.recovery, method) for _, method, own in known)
-    streams = with_names((own.stream, setting) for setting, _, own in known)
+    recoveries = _with_names((protocol.recovery, method) for _, method, protocol in known)
+    streams = _with_names((protocol.stream, setting) for setting, _, protocol in known)
     return f"protocol: {recoveries}; {streams}"
 
 
-def with_names(pairs: Iterable[tuple[str, str]]) -> str:
+def _with_names(pairs: Iterable[tuple[str, str]]) -> str:
     """Distinct texts, each with the names it applies to; without names if there is only one text."""
-    found: dict[str, dict[str, None]] = {}
+    names: dict[str, dict[str, None]] = {}
     for text, name in pairs:
-        found.setdefault(text, {})[name] = None
-    texts = [f"{text} ({', '.join(first_of(list(of), MANY))})" for text, of in found.items()]
-    return ", ".join(texts) if len(found) > 1 else next(iter(found))
+        names.setdefault(text, {})[name] = None
+    texts = [f"{text} ({', '.join(first_of(list(of), _MANY))})" for text, of in names.items()]
+    return ", ".join(texts) if len(names) > 1 else next(iter(names))

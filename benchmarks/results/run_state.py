@@ -9,7 +9,7 @@ from ...files import read_json, unreadable
 from ...run_folder import CELL, LOCK, PROVENANCE, ROWS, SUMMARY, error_of, last_images, owner
 
 STATES = ("finished", "running", "cut", "failed", "waiting")
-FRESH = 60  # seconds since the last row of a run that still goes on
+_FRESH = 60  # seconds since the last row of a run that still goes on
 
 
 class State(NamedTuple):
@@ -22,8 +22,7 @@ class State(NamedTuple):
 def folders(folder: Path) -> list[Path]:
     """The folders of all runs below a folder, started or not.
 
-    Raises:
-        HoldfastError: if the folder does not exist.
+    Raises HoldfastError if the folder does not exist.
     """
     if not folder.is_dir():
         raise HoldfastError(f"{folder} is not a folder. Pass the folder of a run or of a suite.")
@@ -57,6 +56,6 @@ def state(folder: Path) -> State:
     if not rows.exists():
         return State("waiting")
     written = time.time() - rows.stat().st_mtime
-    if not (folder / LOCK).exists() and written < FRESH:
+    if not (folder / LOCK).exists() and written < _FRESH:
         return State("running", "a Trainer")  # it writes rows but holds no lock
     return State("cut", "rerun the same command to resume")

@@ -8,9 +8,9 @@ from scipy.special import ndtri, stdtr, stdtrit
 
 from ...intervals import exact_interval
 
-Array = np.ndarray
-Key = TypeVar("Key", bound=Hashable)
-Values = dict[Key, float]  # one number per run (stream and seed)
+_Array = np.ndarray
+_Key = TypeVar("_Key", bound=Hashable)
+Values = dict[_Key, float]  # one number per run (stream and seed)
 LEVEL = 0.95  # confidence level of intervals
 
 
@@ -28,7 +28,7 @@ def exactly(number: float, n: int = 1) -> Difference:
     return Difference(number, number, number, n)
 
 
-def paired(ours: Mapping[Key, float], theirs: Mapping[Key, float]) -> Difference | None:
+def paired(ours: Mapping[_Key, float], theirs: Mapping[_Key, float]) -> Difference | None:
     """The mean of `ours` minus `theirs` over the runs in both, with Student's 95 % interval.
 
     None if no run is in both.
@@ -50,7 +50,7 @@ def student(mean: float, error: float, freedom: int, n: int) -> Difference:
     return Difference(float(mean), float(mean - half), float(mean + half), n)
 
 
-def unpaired(ours: Mapping[Key, float], theirs: Mapping[Key, float]) -> Difference | None:
+def unpaired(ours: Mapping[_Key, float], theirs: Mapping[_Key, float]) -> Difference | None:
     """The mean of `ours` minus the mean of `theirs` for different runs, with Welch's 95 % interval.
 
     None if either has fewer than two values.
@@ -65,38 +65,38 @@ def unpaired(ours: Mapping[Key, float], theirs: Mapping[Key, float]) -> Differen
     return Difference(mean, float(ends.low), float(ends.high), len(first) + len(second))
 
 
-def above_zero(values: Mapping[Key, float]) -> Difference | None:
+def above_zero(values: Mapping[_Key, float]) -> Difference | None:
     """The mean of values that are already differences, and its interval."""
     return paired(values, dict.fromkeys(values, 0.0))
 
 
-def rank_correlated(one: Mapping[Key, float], other: Mapping[Key, float]) -> Difference | None:
+def rank_correlated(ours: Mapping[_Key, float], theirs: Mapping[_Key, float]) -> Difference | None:
     """Spearman's correlation over the runs in both, in [-1,1], and its interval.
 
     The interval follows Bonett & Wright, Psychometrika 2000; a perfect correlation lies at its end. None
     with fewer than four runs, or if all numbers are the same.
     """
-    common = [key for key in one if key in other]
-    pairs = np.array([(one[key], other[key]) for key in common]).reshape(-1, 2)
+    common = [key for key in ours if key in theirs]
+    pairs = np.array([(ours[key], theirs[key]) for key in common]).reshape(-1, 2)
     n = len(pairs)
     if n < 4 or not np.ptp(pairs, axis=0).all():
         return None
     from scipy.stats import spearmanr  # deferred: slow import
 
-    found = float(spearmanr(*pairs.T).statistic)
-    half = ndtri((1 + LEVEL) / 2) * np.sqrt((1 + found**2 / 2) / (n - 3))
-    centre = np.arctanh(np.clip(found, -1 + 1e-12, 1 - 1e-12))
+    rho = float(spearmanr(*pairs.T).statistic)
+    half = ndtri((1 + LEVEL) / 2) * np.sqrt((1 + rho**2 / 2) / (n - 3))
+    centre = np.arctanh(np.clip(rho, -1 + 1e-12, 1 - 1e-12))
     low, high = np.tanh([centre - half, centre + half])
-    return Difference(found, float(low), float(high), n)
+    return Difference(rho, float(low), float(high), n)
 
 
-def share_of_runs(values: Mapping[Key, Sequence[float]]) -> Difference | None:
+def share_of_runs(values: Mapping[_Key, Sequence[float]]) -> Difference | None:
     """The share of numbers above 0, with several per run, and its interval (Clopper & Pearson 1934).
 
     Numbers of one run are not independent, so the number of runs is the sample size of the interval. One
     run has none, as elsewhere.
     """
-    numbers = [value for own in values.values() for value in own]
+    numbers = [value for of_run in values.values() for value in of_run]
     if not numbers:
         return None
     share, n = float(np.mean([value > 0 for value in numbers])), len(values)
@@ -104,12 +104,12 @@ def share_of_runs(values: Mapping[Key, Sequence[float]]) -> Difference | None:
     return Difference(share, low, high, n)
 
 
-def p_value(found: Difference | None, least: float, most: float) -> float:
+def p_value(difference: Difference | None, least: float, most: float) -> float:
     """The two-sided p-value, in [0,1], of a mean that is below `least` or above `most`; 1 if it is not.
 
     Student's, from the interval's half on the side of the limit.
     """
-    mean, low, high, n = found or (0.0, None, None, 0)
+    mean, low, high, n = difference or (0.0, None, None, 0)
     if low is None or high is None or least <= mean <= most:
         return 1.0
     gap, half = (least - mean, high - mean) if mean < least else (mean - most, mean - low)
@@ -137,7 +137,7 @@ def deviation(values: Collection[float]) -> float | None:
     return float(np.std(list(values), ddof=1)) if len(values) > 1 else None
 
 
-def mean(values: Array | Sequence[float], weights: Array | None = None) -> float | None:
+def mean(values: _Array | Sequence[float], weights: _Array | None = None) -> float | None:
     """The mean of the values that are not NaN; None if there are none."""
     values = np.asarray(values, dtype=float)
     known = ~np.isnan(values)
@@ -146,6 +146,6 @@ def mean(values: Array | Sequence[float], weights: Array | None = None) -> float
     return float(np.average(values[known], weights=None if weights is None else weights[known]))
 
 
-def last_eighth(values: Array) -> Array:
+def last_eighth(values: _Array) -> _Array:
     """The values of the last eighth of the batches, at least one."""
     return values[-max(1, len(values) // 8) :]

@@ -17,9 +17,9 @@ from .run_state import State, fault, folders, state
 from .run_statistics import last_eighth, mean
 from .text_table import natural
 
-Array = np.ndarray
-Item = TypeVar("Item")
-Key = TypeVar("Key", bound=Hashable)
+_Array = np.ndarray
+_Item = TypeVar("_Item")
+_Key = TypeVar("_Key", bound=Hashable)
 
 
 @dataclass(eq=False)
@@ -67,8 +67,7 @@ class Run:
     def factor(self, name: str) -> Any:
         """The value of a factor that the suite varies.
 
-        Raises:
-            HoldfastError: if the suite does not vary it, or if the folder does not record it.
+        Raises HoldfastError if the suite does not vary it, or if the folder does not record it.
         """
         if name not in self.factors:
             raise HoldfastError(
@@ -125,8 +124,6 @@ class Run:
         """The evaluation protocol: recovery and order of the images."""
         return protocol(self.provenance)
 
-    # ---- contents of the files -----------------------------------------------------------------------
-
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
         """The record with one row per batch; `corruptions` are pairs of name and severity."""
@@ -148,18 +145,16 @@ class Run:
         known = self.provenance.get("estimators") or {}
         return [n for n in self.columns if n in known or f"{n}_error" in self.columns]
 
-    def column(self, name: str) -> Array:
+    def column(self, name: str) -> _Array:
         """One value of each row, [n]; NaN where it is missing."""
         return np.array([row.get(name, np.nan) for row in self.rows], dtype=float)
 
-    def of_source(self, name: str) -> Array | None:
+    def of_source(self, name: str) -> _Array | None:
         """The source model's values on the same batches, [n]; None unless it has all of them."""
         size = len(self.rows)
         if self.source is None or len(self.source.rows) < size:
             return None
         return self.source.column(name)[:size]
-
-    # ---- results: None where unknown, as without labels ----------------------------------------------
 
     @property
     def accuracy(self) -> float | None:
@@ -185,7 +180,7 @@ class Run:
         return mean(last_eighth(self.column("accuracy")))
 
     @cached_property
-    def differences(self) -> Array | None:
+    def differences(self) -> _Array | None:
         """Accuracy minus the source model's on the same batches, [n]; None without a source model."""
         reference = self.of_source("accuracy")
         return None if reference is None else self.column("accuracy") - reference
@@ -198,8 +193,8 @@ class Run:
     @cached_property
     def below_source(self) -> bool | None:
         """Whether the run is below the source model over the stream (`collapse.gap`)."""
-        found = None if self.differences is None else gap([self.differences], self.lasting)
-        return None if found is None else is_negative(found)
+        difference = None if self.differences is None else gap([self.differences], self.lasting)
+        return None if difference is None else is_negative(difference)
 
     @cached_property
     def collapsed(self) -> bool | None:
@@ -259,19 +254,18 @@ class Run:
         return int(np.nansum(self.column("not_finite_images")))
 
 
-def find(*places: Path) -> list[Run]:
+def find(*parents: Path) -> list[Run]:
     """Every run below these folders, started or not, readable or not, without duplicates.
 
-    Raises:
-        HoldfastError: if a folder does not exist.
+    Raises HoldfastError if a folder does not exist.
     """
-    found = {path.resolve(): path for place in places for path in folders(place)}
-    return [Run.load(path) for path in found.values()]
+    paths = {path.resolve(): path for parent in parents for path in folders(parent)}
+    return [Run.load(path) for path in paths.values()]
 
 
-def collect(*places: Path) -> list[Run]:
+def collect(*parents: Path) -> list[Run]:
     """The runs with results below these folders, sorted and linked to their source models."""
-    return with_results(find(*places))
+    return with_results(find(*parents))
 
 
 def with_results(runs: Iterable[Run]) -> list[Run]:
@@ -284,25 +278,25 @@ def with_results(runs: Iterable[Run]) -> list[Run]:
     set_beside(known)
 
     def order(run: Run) -> tuple[Any, ...]:
-        place = natural(run.stream), run.seed is None, run.seed or 0
-        return *place, run.adapts, natural(run.label), run.provenance["started"]
+        stream = natural(run.stream), run.seed is None, run.seed or 0
+        return *stream, run.adapts, natural(run.label), run.provenance["started"]
 
     return sorted(known, key=order)
 
 
 def set_beside(runs: list[Run]) -> None:
     """Link each run to those of the source model and BNAdapt with the same weights on the same stream."""
-    found = grouped(runs, lambda run: (run.provenance["method"], run.stream_id, run.weights))
+    alike = grouped(runs, lambda run: (run.provenance["method"], run.stream_id, run.weights))
     for run in runs:
         for attribute, method in (("source", "Source"), ("bnadapt", "BNAdapt")):
-            same = found.get((method, run.stream_id, run.weights), [])
+            same = alike.get((method, run.stream_id, run.weights), [])
             best = max(same, key=lambda o: (o.finished, o.override == run.override), default=None)
             setattr(run, attribute, best)
 
 
-def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+def grouped(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> dict[_Key, list[_Item]]:
     """Group items by key, in order of first appearance."""
-    groups: dict[Key, list[Item]] = {}
+    groups: dict[_Key, list[_Item]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)
     return groups

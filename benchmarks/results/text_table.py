@@ -8,11 +8,11 @@ import pandas as pd
 
 from ... import printable
 
-TEXTS = ("text", "markdown", "latex")
-FORMATS = (*TEXTS, "csv", "json")
-LATEX = {"±": r"$\pm$", "×": r"$\times$", "↓": r"$\downarrow$"}
+_TEXTS = ("text", "markdown", "latex")
+FORMATS = (*_TEXTS, "csv", "json")
+_LATEX = {"±": r"$\pm$", "×": r"$\times$", "↓": r"$\downarrow$"}
 
-Lines = Sequence[Sequence[str]]  # the lines of a table
+_Lines = Sequence[Sequence[str]]  # the lines of a table
 
 
 def percent(share: float | None) -> str:
@@ -62,23 +62,22 @@ def natural(name: str) -> list[tuple[int, str]]:
     return [(int(word), "") if word.isdecimal() else (-1, word) for word in words]
 
 
-def formatted(table: pd.DataFrame | Lines, form: str = "text") -> str:
+def formatted(table: pd.DataFrame | _Lines, form: str = "text") -> str:
     """A table in one of FORMATS, without its index; of lines, the first is the head."""
     if not isinstance(table, pd.DataFrame):
         table = pd.DataFrame(table[1:], columns=list(table[0]))
-    if form not in TEXTS:
+    if form not in _TEXTS:
         csv = form == "csv"
         return table.to_csv(index=False).rstrip() if csv else table.to_json(orient="records")
     table = table.map(printable).rename(columns=printable)
     if form == "latex":
         columns = "l" + "r" * (len(table.columns) - 1)
         text = table.to_latex(index=False, escape=True, column_format=columns).rstrip("\n")
-        return text.translate(str.maketrans(LATEX))
+        return text.translate(str.maketrans(_LATEX))
     lines = [list(table.columns), *table.to_numpy().tolist()]
-    if form == "markdown":
-        head, *rest = [[cell.replace("|", r"\|") for cell in line] for line in lines]
-        lines = [head, ["---"] * len(head), *rest]
-        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    text = ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) for line in lines]
-    return "\n".join(line.rstrip() for line in text)
+    if form == "text":
+        options = {"tablefmt": "plain", "headers": (), "disable_numparse": True}
+        return pd.DataFrame(lines).to_markdown(index=False, **options)
+    # Without the padding of `to_markdown`, so that a longer cell changes no other line of a page.
+    head, *rest = [[cell.replace("|", r"\|") for cell in line] for line in lines]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *rest])

@@ -7,7 +7,7 @@ from datetime import date
 from functools import lru_cache
 from itertools import permutations, product
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -28,9 +28,9 @@ from ...methods.backbones import load_backbone, weights_hash
 from ...methods.backbones.load import with_logits
 from ..common_options import add_share, add_source, command_parser, difficulty
 
-SETTING = ("weights", "content", "images", "table")  # provenance that determines the accuracies
-PIECE = 256  # number of images corrupted together
-ROUND, ROUNDS = 1000, 3  # images along a walk whose accuracy is corrected, and how often
+_SETTING = ("weights", "content", "images", "table")  # provenance that determines the accuracies
+_PIECE = 256  # number of images corrupted together
+_ROUND, _ROUNDS = 1000, 3  # images along a walk whose accuracy is corrected, and how often
 
 
 def parser() -> argparse.ArgumentParser:
@@ -43,22 +43,12 @@ def parser() -> argparse.ArgumentParser:
     add("--table", default="imagenet", choices=tuple(TABLES))
     add("--out", type=Path, required=True, help="npz file to write or continue")
     add_share(parser, "the pairs")
-    add(
-        "--whole",
-        action="store_true",
-        help="measure whole severities only (36 of 441 entries a pair), and interpolate between them",
-    )
-    add(
-        "--walks",
-        type=difficulty,
-        help="as --whole, then correct the accuracies along the walks of this difficulty",
-    )
-    add(
-        "--crop",
-        choices=("center", "random"),
-        default="center",
-        help="of a folder's images; random: as CCC's streams crop them (default: center)",
-    )
+    whole = "measure whole severities only (36 of 441 entries a pair), and interpolate between them"
+    add("--whole", action="store_true", help=whole)
+    walks = "as --whole, then correct the accuracies along the walks of this difficulty"
+    add("--walks", type=difficulty, help=walks)
+    crop = "of a folder's images; random: as CCC's streams crop them (default: center)"
+    add("--crop", choices=("center", "random"), default="center", help=crop)
     add("--official", type=Path, help="convert CCC's published pickle instead")
     add("--merge", type=Path, nargs="+", help="join these files into --out instead")
     return parser
@@ -69,10 +59,11 @@ def main(argv: list[str]) -> int:
     options = vars(parser().parse_args(argv))
     out, shards, official = options["out"], options.pop("merge"), options.pop("official")
     if shards or official:
-        found = merged(shards) if shards else Calibration.load_official(official)
+        calibration = _merged(shards) if shards else Calibration.load_official(official)
         with locked(out):
-            found.save(out)
-        pairs, missing = len(found.names) * (len(found.names) - 1), found.unfinished()
+            calibration.save(out)
+        count, missing = len(calibration.names), calibration.unfinished()
+        pairs = count * (count - 1)
         lacks = f"; unfinished: {missing[0][0]} and {missing[0][1]}, ..." if missing else ""
         print(f"{out}: {pairs - len(missing)} of {pairs} pairs are measured{lacks}")
     else:
@@ -105,7 +96,7 @@ def calibrate(
         corruptions: two or more corruptions.
         share: (I, N) measures every N-th part, starting with I.
         whole: measure whole severities only; the others are interpolated.
-        walks: as `whole`, then correct them along CCC's walks of this difficulty (see `corrected`).
+        walks: as `whole`, then correct them along CCC's walks of this difficulty (see `_corrected`).
         crop: of the images of a folder; CCC's published accuracies are of central crops.
         labels: how a folder's sub-folders become labels, as in `source_config`.
     """
@@ -115,42 +106,39 @@ def calibrate(
         raise HoldfastError("--corruptions needs two or more different corruptions.")
     for name in names:
         check(name, 5, table)
-    given = load_backbone(backbone) if isinstance(backbone, str) else deepcopy(backbone)
-    net = with_logits(given).eval().to("cuda" if torch.cuda.is_available() else "cpu")
+    network = load_backbone(backbone) if isinstance(backbone, str) else deepcopy(backbone)
+    net = with_logits(network).eval().to("cuda" if torch.cuda.is_available() else "cpu")
     opened = source
     if isinstance(opened, str):
         opened = open_source(opened, size, "calibration", crop, labels)
-    provenance = {
+    provenance: dict[str, Any] = {
         "backbone": backbone if isinstance(backbone, str) else type(backbone).__name__,
         "weights": weights_hash(net),
         "source": Path(source).name if isinstance(source, str) else repr(source),
         "content": ", ".join(filter(None, (repr(opened), opened.content))),
-        "size": opened.size,
-        "images": images,
-        "table": table,
-        "date": date.today().isoformat(),
     }
-    provenance |= {"whole": True} if whole else {}
+    provenance |= {"size": opened.size, "images": images, "table": table}
+    provenance |= {"date": date.today().isoformat()} | ({"whole": True} if whole else {})
     meter, out = AccuracyMeter(net, opened, names, images, table), Path(out)
     with locked(out):
-        calibration = begun(out, names, provenance)
-        for _ in measured(meter, calibration.accuracy, share, whole):
+        calibration = _begun(out, names, provenance)
+        for _ in _measured(meter, calibration.accuracy, share, whole):
             calibration.save(out)
         if whole and not calibration.unfinished() and "held_out" not in calibration.provenance:
-            calibration.provenance["held_out"] = held_out(meter, calibration)
+            calibration.provenance["held_out"] = _held_out(meter, calibration)
             calibration.save(out)
         if walks is not None and not calibration.unfinished():
-            for _ in corrected(meter, calibration, target_of(walks)):
+            for _ in _corrected(meter, calibration, target_of(walks)):
                 calibration.save(out)
     return calibration
 
 
-def corrected(meter: "AccuracyMeter", calibration: Calibration, target: float) -> Iterator[None]:
-    """Shift each pair's accuracies, as logits, until its path of exact search has `target` percent.
+def _corrected(meter: "AccuracyMeter", calibration: Calibration, target: float) -> Iterator[None]:
+    """Shift the logits of each pair's accuracies until the exact search's path has `target` percent.
 
-    Interpolation between whole severities leaves a path some points off. A round measures the path's
-    accuracy and takes its deviation away, the n-th by 1/n, as all measurements are as uncertain.
-    Yields after each; what was measured is in the provenance, by pair.
+    Interpolation between whole severities leaves a path some points off. Round n measures the path's
+    accuracy and removes 1/n of its deviation, as all measurements are equally uncertain. Yields after
+    each; the provenance lists the measured accuracies by pair.
     """
     walks = calibration.provenance.setdefault("walks", {"target": target, "pairs": {}})
     if walks["target"] != target:
@@ -160,25 +148,25 @@ def corrected(meter: "AccuracyMeter", calibration: Calibration, target: float) -
     numbers = range(len(calibration.names))
     for a, b in tqdm(list(permutations(numbers, 2)), desc="walks", unit=" pairs"):
         first, second = calibration.names[a], calibration.names[b]
-        found = walks["pairs"].setdefault(f"{first}, {second}", [])
-        for number in range(len(found), ROUNDS):
+        accuracies = walks["pairs"].setdefault(f"{first}, {second}", [])
+        for number in range(len(accuracies), _ROUNDS):
             path = find_path(calibration.matrix(first, second), target, "exact")
-            found.append(round(meter.along(a, b, path, number), 2))
-            off = (logits(found[-1]) - logits(target)) / (number + 1)
+            accuracies.append(round(meter.along(a, b, path, number), 2))
+            off = (_logits(accuracies[-1]) - _logits(target)) / (number + 1)
             pair = calibration.accuracy[a, b]
-            pair[:] = 100 * expit(logits(pair) + off)
+            pair[:] = 100 * expit(_logits(pair) + off)
             yield
 
 
-def logits(accuracy: np.ndarray | float) -> np.ndarray:
+def _logits(accuracy: np.ndarray | float) -> np.ndarray:
     """The logits of accuracies in percent; 0 and 100 % count as .1 and 99.9 %."""
     return logit(np.clip(accuracy, 0.1, 99.9) / 100)
 
 
-def held_out(
+def _held_out(
     meter: "AccuracyMeter", calibration: Calibration, entries: int = 40
 ) -> dict[str, float]:
-    """Measured minus interpolated accuracies of random entries that are not of whole severities, in points.
+    """Compare measured with interpolated accuracies at random entries between whole severities, in points.
 
     Their mean and root mean square, and the latter's part that the number of images explains.
     """
@@ -196,30 +184,31 @@ def held_out(
     return {"entries": entries} | {name: round(float(n), 2) for name, n in numbers.items()}
 
 
-def begun(path: Path, names: tuple[str, ...], provenance: dict) -> Calibration:
+def _begun(path: Path, names: tuple[str, ...], provenance: dict) -> Calibration:
     """The calibration of an interrupted call, or an empty one."""
     if not path.exists():
         empty = np.full((len(names), len(names), LEVELS, LEVELS), np.nan, dtype=np.float32)
         return Calibration(names, empty, provenance)
-    found = Calibration.load(path)
-    if found.names != names or not agree(found.provenance, provenance, (*SETTING, "source")):
+    calibration = Calibration.load(path)
+    same = _agree(calibration.provenance, provenance, (*_SETTING, "source"))
+    if calibration.names != names or not same:
         raise HoldfastError(
             f"{path} belongs to a different backbone, source or setting. Choose another --out."
         )
-    return found
+    return calibration
 
 
-def agree(a: dict, b: dict, keys: tuple[str, ...]) -> bool:
+def _agree(a: dict, b: dict, keys: tuple[str, ...]) -> bool:
     """Whether two provenances agree in what is measured and in those of these entries that both have."""
     same = all(a[key] == b[key] for key in keys if key in a and key in b)
     return same and a.get("whole") == b.get("whole")
 
 
-def merged(paths: list[Path]) -> Calibration:
+def _merged(paths: list[Path]) -> Calibration:
     """The calibration whose shards are in these files."""
     first, *others = (Calibration.load(path) for path in paths)
     for path, other in zip(paths[1:], others, strict=True):
-        if other.names != first.names or not agree(first.provenance, other.provenance, SETTING):
+        if other.names != first.names or not _agree(first.provenance, other.provenance, _SETTING):
             raise HoldfastError(
                 f"{path} and {paths[0]} are shards of different calibrations: their corruptions, "
                 "backbone, source, images or table differ. Merge only shards of one calibration."
@@ -257,32 +246,29 @@ class AccuracyMeter:
         return len(missing)
 
     def along(self, a: int, b: int, path: list[tuple[int, int]], number: int) -> float:
-        """The accuracy in percent along a path, by other images in each round and each at one entry."""
-        index, correct = torch.arange(ROUND), 0
+        """The accuracy in percent along a path; each round has other images, and each image one entry."""
+        index, correct = torch.arange(_ROUND), 0
         drawn = permuted(index % len(self.source), len(self.source), a, b, number)
         for part, (i, j) in enumerate(path):
-            own = index[part :: len(path)]
-            images, labels = self.source.load(drawn[own], mix(3, a, b, number, own))
+            rows = index[part :: len(path)]
+            images, labels = self.source.load(drawn[rows], mix(3, a, b, number, rows))
+            images = images.to(self.device)
             for draw, name, level in ((4, self.names[a], i), (5, self.names[b], j)):
-                seeds = mix(draw, a, b, number, level, own)
-                images = corrupt(
-                    images.to(self.device), name, level * STEP, seeds, table=self.table
-                )
+                seeds = mix(draw, a, b, number, level, rows)
+                images = corrupt(images, name, level * STEP, seeds, table=self.table)
             correct += int((self.predict(images) == labels).sum())
-        return 100 * correct / ROUND
+        return 100 * correct / _ROUND
 
     def corrupted_once(self, a: int, i: int) -> list[tuple[Tensor, Tensor, Tensor]]:
-        """The row's images under its first corruption, with their labels and indices, in pieces."""
+        """The images of a row under its first corruption, with their labels and indices, in pieces."""
         index = torch.arange(self.images)
         drawn = permuted(index % len(self.source), len(self.source), a, i)
         images, labels = self.source.load(drawn, mix(a, i, index))
-        once = [
-            corrupt(part, self.names[a], i * STEP, mix(1, a, i, own), table=self.table)
-            for part, own in zip(
-                images.to(self.device).split(PIECE), index.split(PIECE), strict=True
-            )
+        pieces = (part.split(_PIECE) for part in (images.to(self.device), labels, index))
+        return [
+            (corrupt(x, self.names[a], i * STEP, mix(1, a, i, rows), table=self.table), y, rows)
+            for x, y, rows in zip(*pieces, strict=True)
         ]
-        return list(zip(once, labels.split(PIECE), index.split(PIECE), strict=True))
 
     @torch.inference_mode()
     def predict(self, images: Tensor) -> Tensor:
@@ -291,7 +277,7 @@ class AccuracyMeter:
         return torch.cat([self.net(chunk).argmax(1) for chunk in chunks]).cpu()
 
 
-def measured(
+def _measured(
     meter: AccuracyMeter, accuracy: np.ndarray, share: tuple[int, int], whole: bool
 ) -> Iterator[None]:
     """Fill this share of the accuracies [n,n,21,21]; yields whenever there are new ones to save."""
@@ -300,17 +286,16 @@ def measured(
     rows = list(product(numbers, levels))[first::shares]
     parts = [(a, b, i) for a, i in rows for b in numbers if b != a]
     for a, b, i in tqdm(parts, desc="calibrate", unit=" parts", smoothing=0):
-        found = meter.fill(accuracy[a, b], a, b, [(i, j) for j in levels])
+        added = meter.fill(accuracy[a, b], a, b, [(i, j) for j in levels])
         if whole:
-            share_single(accuracy, a, b)
-        if found:
+            _share_single(accuracy, a, b)
+        if added:
             yield
 
 
-def share_single(accuracy: np.ndarray, a: int, b: int) -> None:
-    """Give what was measured of a corruption alone to its pairs with all others."""
-    for alone, every in (
-        (accuracy[a, b, :, 0], accuracy[a, :, :, 0]),
-        (accuracy[a, b, 0], accuracy[:, b, 0]),
-    ):
+def _share_single(accuracy: np.ndarray, a: int, b: int) -> None:
+    """Copy the accuracies under a single corruption to its pairs with all other corruptions."""
+    first = accuracy[a, b, :, 0], accuracy[a, :, :, 0]
+    second = accuracy[a, b, 0], accuracy[:, b, 0]
+    for alone, every in (first, second):
         np.copyto(every, alone, where=np.isnan(every) & ~np.isnan(alone))

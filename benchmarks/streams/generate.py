@@ -23,26 +23,26 @@ from ...endings import when_parent_ends
 from ...files import jsonable, locked, read_json, write_json, written
 from ..common_options import add_share, add_source, command_parser, difficulty
 
-QUALITY = 85
-PIECE = 64  # number of images corrupted together
+_QUALITY = 85
+_PIECE = 64  # number of images corrupted together
 
 
-def samples(stream: CCC, first: int, last: int) -> Iterator[tar.Sample]:
+def _samples(stream: CCC, first: int, last: int) -> Iterator[tar.Sample]:
     """The samples that the official generator stores for these positions of the stream."""
     pairs = list(islice(stream.severity_pairs(), -(-last // stream.speed)))
-    for start in range(first, last, PIECE):
-        batch = stream.batch(torch.arange(start, min(start + PIECE, last)))
+    for start in range(first, last, _PIECE):
+        batch = stream.batch(torch.arange(start, min(start + _PIECE, last)))
         pixels = batch.images.mul(255).round().to(torch.uint8).permute(0, 2, 3, 1).numpy()
         shown = stream.source_index(batch.index, batch.segment)
         parts = (part.tolist() for part in (batch.labels, shown, batch.segment))
         for image, label, source_index, number in zip(pixels, *parts, strict=True):
             text = tar.info(*stream.source.name(source_index), pairs[number])
             buffer = io.BytesIO()
-            Image.fromarray(image).save(buffer, "JPEG", quality=QUALITY, optimize=True)
+            Image.fromarray(image).save(buffer, "JPEG", quality=_QUALITY, optimize=True)
             yield tar.Sample(text, buffer.getvalue(), label)
 
 
-def complete(path: Path, size: int) -> bool:
+def _complete(path: Path, size: int) -> bool:
     """Whether the shard exists and has all its samples."""
     try:
         return path.exists() and bool(tar.Shard(path, size))
@@ -50,17 +50,17 @@ def complete(path: Path, size: int) -> bool:
         return False
 
 
-def make(stream: CCC, folder: Path, size: int, number: int) -> bool:
+def _write_missing(stream: CCC, folder: Path, size: int, number: int) -> bool:
     """Write a shard if it is missing or damaged; returns whether it was written."""
     path = folder / tar.shard_name(number)
     with written(path), locked(path):
-        if complete(path, size):
+        if _complete(path, size):
             return False
-        tar.write_shard(path, samples(stream, number * size, (number + 1) * size))
+        tar.write_shard(path, _samples(stream, number * size, (number + 1) * size))
     return True
 
 
-def begin() -> None:
+def _begin() -> None:
     """Prepare a process that writes shards: it has one core, and ends with its parent."""
     torch.set_num_threads(1)
     when_parent_ends(lambda: os._exit(1))
@@ -101,12 +101,14 @@ def main(argv: list[str]) -> int:
     )
     folder = args.out / tar.run_name(stream.target, args.speed, args.seed)
     size = tar.shard_size(args.speed, args.shard_images)
-    note(folder / "provenance.json", {**stream.identity, "quality": QUALITY, "shard_images": size})
+    _record_stream(
+        folder / "provenance.json", {**stream.identity, "quality": _QUALITY, "shard_images": size}
+    )
     share, shares = args.share
     numbers = range(-(-args.images // size))[share::shares]
-    fresh, task = 0, partial(make, stream, folder, size)
+    fresh, task = 0, partial(_write_missing, stream, folder, size)
     with (
-        ProcessPoolExecutor(args.workers, initializer=begin) as pool,
+        ProcessPoolExecutor(args.workers, initializer=_begin) as pool,
         tqdm(total=len(numbers) * size, desc="generate", unit="img", unit_scale=True) as bar,
     ):
         for was_missing in (pool.map if args.workers > 1 else map)(task, numbers):
@@ -116,12 +118,12 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def note(path: Path, facts: dict[str, Any]) -> None:
+def _record_stream(path: Path, facts: dict[str, Any]) -> None:
     """Record the stream of a folder; refuses a folder with shards of a different stream, unchanged."""
-    there, facts = read_json(path), jsonable(facts)
-    if other := [key for key in there.keys() & facts if there[key] != facts[key]]:
+    recorded, facts = read_json(path), jsonable(facts)
+    if changed := [key for key in recorded.keys() & facts if recorded[key] != facts[key]]:
         raise HoldfastError(
-            f"{path.parent} contains shards of a stream with a different {', '.join(sorted(other))}. "
+            f"{path.parent} contains shards of a stream with a different {', '.join(sorted(changed))}. "
             "Choose another --out."
         )
     with written(path):

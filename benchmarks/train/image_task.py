@@ -21,8 +21,8 @@ from ..results.predictions import VALIDATION
 from ..suites.grid import expanded, merged
 from .members import TRAIN, Examples, Task
 
-PIECE = 512  # number of images loaded at a time
-RANDOM = re.compile(r"relu:(\d+)")
+_PIECE = 512  # number of images loaded at a time
+_RANDOM = re.compile(r"relu:(\d+)")
 
 
 class ImageTask(Task):
@@ -32,7 +32,7 @@ class ImageTask(Task):
     optimizers: ClassVar = {"scratch": partial(torch.optim.SGD, momentum=0.9)}
 
     def __init__(self, data: dict[str, Any], base: str, seed: int) -> None:
-        self.sets, self.outputs = image_sets(json.dumps(data), seed)
+        self.sets, self.outputs = _image_sets(json.dumps(data), seed)
         self.base = base_model(base)
 
     def inputs(self, examples: Examples, rows: Tensor) -> Tensor:
@@ -46,22 +46,22 @@ class ImageTask(Task):
 
 
 @lru_cache(maxsize=1)
-def image_sets(config: str, seed: int) -> tuple[dict[str, Examples], int]:
+def _image_sets(config: str, seed: int) -> tuple[dict[str, Examples], int]:
     """All sets of a seed, and the number of classes."""
     data = json.loads(config)
-    train, classes = split(data["train"], seed)
-    validation, _ = split(data["validation"], seed)
-    shifts = {v.name: shifted(v.config, seed) for v in expanded(data["shifts"])}
+    train, classes = _split(data["train"], seed)
+    validation, _ = _split(data["validation"], seed)
+    shifts = {v.name: _shifted(v.config, seed) for v in expanded(data["shifts"])}
     return {TRAIN: train, VALIDATION: validation, **shifts}, classes
 
 
-def split(config: dict[str, Any], seed: int) -> tuple[Examples, int]:
+def _split(config: dict[str, Any], seed: int) -> tuple[Examples, int]:
     """`images` readable images of a source from `first` on, in an order given by the seed; its classes.
 
     Entries of one source with different positions are thus disjoint, and each seed divides a finite source
     differently.
     """
-    source: ImageSource = built(ImageSource, config["source"])
+    source: ImageSource = _built(ImageSource, config["source"])
     first, size = config.get("first", 0), len(source)
     count = config.get("images", size - first)
     if not 0 < count <= size - first:
@@ -70,24 +70,24 @@ def split(config: dict[str, Any], seed: int) -> tuple[Examples, int]:
             "fewer, or remove `images` to use all."
         )
     index = permuted(torch.arange(first, first + count), size, 5, seed)
-    pieces = [source.load(part, mix(seed, part)) for part in index.split(PIECE)]
+    pieces = [source.load(part, mix(seed, part)) for part in index.split(_PIECE)]
     images, labels = (torch.cat(parts) for parts in zip(*pieces, strict=True))
     return Examples(images, labels, index), source.classes
 
 
-def shifted(config: dict[str, Any], seed: int) -> Examples:
+def _shifted(config: dict[str, Any], seed: int) -> Examples:
     """All images of a stream with this seed, in order."""
     config = {key: value for key, value in config.items() if key != "setting"}
-    stream: Stream = built(Stream, merged(config, {"init_args": {"seed": seed}}))
+    stream: Stream = _built(Stream, merged(config, {"init_args": {"seed": seed}}))
     if stream.images is None:
         raise HoldfastError(f"{type(stream).__name__} is endless. Set images or epochs.")
-    found = [stream.batch(part) for part in torch.arange(stream.images).split(PIECE)]
-    images = torch.cat([(batch.images * 255).round().to(torch.uint8) for batch in found])
-    labels = torch.cat([batch.labels for batch in found])
-    return Examples(images, labels, torch.cat([batch.index for batch in found]))
+    batches = [stream.batch(part) for part in torch.arange(stream.images).split(_PIECE)]
+    images = torch.cat([(batch.images * 255).round().to(torch.uint8) for batch in batches])
+    labels = torch.cat([batch.labels for batch in batches])
+    return Examples(images, labels, torch.cat([batch.index for batch in batches]))
 
 
-def built(kind: type, config: dict[str, Any] | str) -> Any:
+def _built(kind: type, config: dict[str, Any] | str) -> Any:
     """Construct a source or stream from its class path and arguments, as in `holdfast test`."""
     parser = ArgumentParser(exit_on_error=False)
     parser.add_argument("--data", type=kind)
@@ -105,17 +105,17 @@ def base_model(name: str) -> nn.Module:
     "timm/vit_base_patch32_clip_224.laion2b".
     """
     if name == "pixels":
-        return Pixels()
-    if found := RANDOM.fullmatch(name):
-        return RandomFeatures(int(found[1]))
+        return _Pixels()
+    if count := _RANDOM.fullmatch(name):
+        return _RandomFeatures(int(count[1]))
     if name.startswith("timm/") and "." in name:
-        return timm_features(name)
+        return _timm_features(name)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)  # all members share the weights of an untrained architecture
         return features_of(find_network(name)).eval()
 
 
-class RandomFeatures(nn.Module):
+class _RandomFeatures(nn.Module):
     """Random ReLU features max(0, W x / sqrt(d)) of standardised pixels x, [B,3,H,W] -> [B,count]."""
 
     def __init__(self, count: int) -> None:
@@ -130,14 +130,14 @@ class RandomFeatures(nn.Module):
         return torch.relu(pixels @ weight) / pixels.shape[1] ** 0.5
 
 
-class Pixels(nn.Module):
+class _Pixels(nn.Module):
     """The centred pixels as features, [B,3,H,W] -> [B,3HW], as a negative control."""
 
     def forward(self, images: Tensor) -> Tensor:
         return images.flatten(1) - 0.5
 
 
-def timm_features(name: str) -> nn.Module:
+def _timm_features(name: str) -> nn.Module:
     """timm's network without its classifier, with its input size and normalisation."""
     import timm
     from timm.data import resolve_model_data_config
@@ -161,8 +161,7 @@ def timm_features(name: str) -> nn.Module:
 def features_of(network: nn.Module) -> nn.Module:
     """A copy of a network without its last linear layer.
 
-    Raises:
-        HoldfastError: if its last layer with weights is not linear.
+    Raises HoldfastError if its last layer with weights is not linear.
     """
     network = copy.deepcopy(network)
     named = network.named_modules()

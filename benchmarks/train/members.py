@@ -18,16 +18,16 @@ from ...datamodules.counter import permuted
 from ..results.predictions import VALIDATION, Predictions
 
 TRAIN = "train"
-Optimizers = Callable[..., torch.optim.Optimizer]
-SOURCES = ("head", "order", "subset")
-DEFAULTS: dict[str, dict[str, Any]] = {
+_Optimizers = Callable[..., torch.optim.Optimizer]
+_SOURCES = ("head", "order", "subset")
+_DEFAULTS: dict[str, dict[str, Any]] = {
     "probe": {"lr": 0.03, "batch": 64, "weight_decay": 0.0, "init": 0.3},
     "finetune": {"lr": 1e-4, "batch": 64, "weight_decay": 1e-2, "init": 0.3},
     "lora": {"lr": 1e-3, "batch": 64, "weight_decay": 0.0, "init": 0.3},
     # Appendix 7.3.4: SGD with learning rate 1e-2, batches of 128, weight decay 1e-5, no augmentation.
     "scratch": {"lr": 1e-2, "batch": 128, "weight_decay": 1e-5, "init": 0.3},
 }
-LORA_LAYERS = ("qkv", "query", "value", "q_proj", "v_proj", "c_attn", "q_lin", "v_lin")
+_LORA_LAYERS = ("qkv", "query", "value", "q_proj", "v_proj", "c_attn", "q_lin", "v_lin")
 
 
 class Member(NamedTuple):
@@ -48,11 +48,16 @@ class Examples(NamedTuple):
     labels: Tensor  # classes [n], or first and last token of answers [n,2], int64
     ids: Tensor  # positions in the source [n], int64
 
+    def predicted(self, answers: np.ndarray, scores: dict[str, np.ndarray]) -> Predictions:
+        """A model's predictions for these examples, from answers of the labels' shape."""
+        labels = self.labels.numpy().astype(np.int32)
+        return Predictions(self.ids.numpy(), answers.astype(np.int32), labels, scores)
+
 
 class Task(ABC):
     """What the members of an ensemble learn: data sets, a base model, and the form of their outputs.
 
-    It is made of the entry `data` of the file, the base's name, and the seed of the order of the examples.
+    Its arguments: the entry `data` of the file, the base's name, and the seed of the examples' order.
     """
 
     sets: dict[str, Examples]  # "train", "validation" and the shifts
@@ -60,7 +65,7 @@ class Task(ABC):
     outputs: int  # of the linear head
     piece: int  # examples predicted at a time
     dropout: bool  # whether models train in training mode
-    optimizers: ClassVar[Mapping[str, Optimizers]] = {}  # by training; others use AdamW
+    optimizers: ClassVar[Mapping[str, _Optimizers]] = {}  # by training; others use AdamW
 
     @abstractmethod
     def inputs(self, examples: Examples, rows: Tensor) -> Any:
@@ -80,35 +85,32 @@ class Task(ABC):
 
     def predictions(self, outputs: dict[str, Tensor]) -> dict[str, Predictions]:
         """Classes and scores from logits [n,C] of each set, with a temperature from validation data."""
-        logits = {name: own.numpy() for name, own in outputs.items()}
         labels = self.sets[VALIDATION].labels.numpy()
-        temperature = fit_temperature(logits[VALIDATION], labels)
-        found = {}
-        for name, own in logits.items():
+        temperature = fit_temperature(outputs[VALIDATION].numpy(), labels)
+        predictions = {}
+        for name, logits in outputs.items():
             scores: dict[str, np.ndarray] = {}
             for end, t in (("", 1.0), ("_T", temperature)):
-                probs = probabilities(own, t)
+                probs = probabilities(logits.numpy(), t)
                 scores[f"confidence{end}"] = probs.max(1)
                 scores[f"entropy{end}"] = negative_entropy(probs)
-            classes = own.argmax(1).astype(np.int32)
-            ids, true = self.sets[name].ids.numpy(), self.sets[name].labels.numpy()
-            found[name] = Predictions(ids, classes, true.astype(np.int32), scores)
-        return found
+            predictions[name] = self.sets[name].predicted(logits.numpy().argmax(1), scores)
+        return predictions
 
     @torch.no_grad()
     def outputs_of(self, model: nn.Module, name: str) -> Tensor:
         """The model's outputs [n,...] for a set."""
-        own = self.sets[name]
-        rows = torch.arange(len(own.ids)).split(self.piece)
-        return torch.cat([model(self.inputs(own, part)) for part in rows])
+        examples = self.sets[name]
+        rows = torch.arange(len(examples.ids)).split(self.piece)
+        return torch.cat([model(self.inputs(examples, part)) for part in rows])
 
     @cached_property
     def features(self) -> dict[str, Tensor]:
         """Features [n,D] of all sets, scaled so that those of the training set have a mean square of 1."""
         model = self.with_head(self.base, nn.Identity()).eval()
-        found = {name: self.outputs_of(model, name) for name in self.sets}
-        scale = float(found[TRAIN].square().mean().sqrt()) or 1.0
-        return {name: own / scale for name, own in found.items()}
+        features = {name: self.outputs_of(model, name) for name in self.sets}
+        scale = float(features[TRAIN].square().mean().sqrt()) or 1.0
+        return {name: of_set / scale for name, of_set in features.items()}
 
 
 def members(
@@ -118,12 +120,12 @@ def members(
 
     Random heads and orders use one common subset, which is the fair control for subsets of that size.
     """
-    found = []
+    everyone = []
     for number in range(count * len(budgets)):
         budget = budgets[number // count]
-        own = {name: seed * 1000 + (1 + number if name == source else 0) for name in SOURCES}
-        found.append(Member(f"{number:03d}-steps{budget}", budget, **own, fraction=fraction))
-    return found
+        seeds = {name: seed * 1000 + (1 + number if name == source else 0) for name in _SOURCES}
+        everyone.append(Member(f"{number:03d}-steps{budget}", budget, **seeds, fraction=fraction))
+    return everyone
 
 
 def subset_of(member: Member, length: int) -> Tensor:
@@ -134,15 +136,14 @@ def subset_of(member: Member, length: int) -> Tensor:
 
 def batches(member: Member, length: int, batch: int) -> Iterator[Tensor]:
     """The indices of the examples of each of the member's steps, reshuffled every epoch."""
-    own = subset_of(member, length)
-    batch = min(batch, len(own))
-    steps = len(own) // batch
+    subset = subset_of(member, length)
+    batch = min(batch, len(subset))
     for step in range(member.budget):
-        epoch, place = divmod(step, steps)
-        if place == 0:
+        epoch, number = divmod(step, len(subset) // batch)
+        if number == 0:
             random = torch.Generator().manual_seed(member.order * 100_000 + epoch)
-            order = own[torch.randperm(len(own), generator=random)]
-        yield order[place * batch : (place + 1) * batch]
+            order = subset[torch.randperm(len(subset), generator=random)]
+        yield order[number * batch : (number + 1) * batch]
 
 
 def new_head(member: Member, features: int, classes: int, scale: float) -> Tensor:
@@ -156,17 +157,17 @@ def trained(
 ) -> Iterator[tuple[Member, dict[str, Predictions]]]:
     """Train the members of an entry of `ensembles`; yields each with its predictions."""
     training = config["training"]
-    settings = {**DEFAULTS[training], **config.get("settings", {})}
+    settings = {**_DEFAULTS[training], **config.get("settings", {})}
     if training == "probe":
-        yield from probed(task, missing, settings, config.get("projnorm"))
+        yield from _probed(task, missing, settings, config.get("projnorm"))
         return
     for member in missing:
-        model = finetuned(task, member, training, settings)
+        model = _finetuned(task, member, training, settings)
         outputs = {name: task.outputs_of(model, name) for name in task.sets if name != TRAIN}
         yield member, task.predictions(outputs)
 
 
-def finetuned(task: Task, member: Member, training: str, settings: dict[str, Any]) -> nn.Module:
+def _finetuned(task: Task, member: Member, training: str, settings: dict[str, Any]) -> nn.Module:
     """Train the base, its LoRA matrices or new weights, with a linear head."""
     train = task.sets[TRAIN]
     base = task.new_base(member.head) if training == "scratch" else copy.deepcopy(task.base)
@@ -176,11 +177,11 @@ def finetuned(task: Task, member: Member, training: str, settings: dict[str, Any
     head = nn.Linear(size, task.outputs)
     head.weight.data = new_head(member, size, task.outputs, settings["init"]).T.contiguous()
     head.bias.data.zero_()
-    model = task.with_head(with_lora(base) if training == "lora" else base, head)
+    model = task.with_head(_with_lora(base) if training == "lora" else base, head)
     model.train(task.dropout)
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    make = task.optimizers.get(training, torch.optim.AdamW)
-    optimizer = make(parameters, lr=settings["lr"], weight_decay=settings["weight_decay"])
+    kind = task.optimizers.get(training, torch.optim.AdamW)
+    optimizer = kind(parameters, lr=settings["lr"], weight_decay=settings["weight_decay"])
     for rows in batches(member, len(train.ids), settings["batch"]):
         loss = task.loss(model(task.inputs(train, rows)), train, rows)
         optimizer.zero_grad()
@@ -189,17 +190,16 @@ def finetuned(task: Task, member: Member, training: str, settings: dict[str, Any
     return model.eval()
 
 
-def with_lora(base: nn.Module, rank: int = 8) -> nn.Module:
+def _with_lora(base: nn.Module, rank: int = 8) -> nn.Module:
     """The base with trainable LoRA matrices in its attention layers (Hu et al. 2022), otherwise frozen.
 
-    Raises:
-        HoldfastError: if peft is not installed, or the base is not a transformer.
+    Raises HoldfastError if peft is not installed, or the base is not a transformer.
     """
     try:
         from peft import LoraConfig, get_peft_model
     except ImportError:
         raise HoldfastError("LoRA needs peft. Run: pip install 'holdfast[text]'.") from None
-    names = [name for name, _ in base.named_modules() if name.rpartition(".")[2] in LORA_LAYERS]
+    names = [name for name, _ in base.named_modules() if name.rpartition(".")[2] in _LORA_LAYERS]
     if not names:
         raise HoldfastError(
             "LoRA changes the attention layers of a transformer, but this base model has none. Choose "
@@ -209,15 +209,15 @@ def with_lora(base: nn.Module, rank: int = 8) -> nn.Module:
     return get_peft_model(base, config)  # type: ignore[arg-type]
 
 
-def probed(
+def _probed(
     task: Task, missing: list[Member], settings: dict[str, Any], projnorm: int | None
 ) -> Iterator[tuple[Member, dict[str, Predictions]]]:
     """Train linear heads on the base's features, and measure their ProjNorm after `projnorm` steps."""
     features, labels = task.features, task.sets[TRAIN].labels
     weights = probe(missing, features[TRAIN], labels, task.outputs, settings)
     logits = {
-        name: own @ weights[:, :-1] + weights[:, -1:]
-        for name, own in features.items()
+        name: of_set @ weights[:, :-1] + weights[:, -1:]
+        for name, of_set in features.items()
         if name != TRAIN
     }
     norms: dict[str, list[float]] = {}
@@ -231,10 +231,10 @@ def probed(
             pairs = zip(reference.numpy(), other.numpy(), strict=True)
             norms[shift] = [projection_norm([a], [b]) for a, b in pairs]
     for number, member in enumerate(missing):
-        found = task.predictions({name: own[number] for name, own in logits.items()})
-        for shift, own in norms.items():
-            found[shift] = found[shift]._replace(projnorm=own[number])
-        yield member, found
+        predictions = task.predictions({name: of_set[number] for name, of_set in logits.items()})
+        for shift, of_shift in norms.items():
+            predictions[shift] = predictions[shift]._replace(projnorm=of_shift[number])
+        yield member, predictions
 
 
 def probe(
@@ -251,19 +251,19 @@ def probe(
     labels = labels.expand(len(all_members), -1)
     count, size = len(all_members), features.shape[1]
     weight = torch.zeros(count, size + 1, classes)
-    for own, member in zip(weight, all_members, strict=True):
-        own[:-1] = new_head(member, size, classes, settings["init"])
+    for head, member in zip(weight, all_members, strict=True):
+        head[:-1] = new_head(member, size, classes, settings["init"])
     streams = [batches(member, len(features), settings["batch"]) for member in all_members]
     budgets = torch.tensor([member.budget for member in all_members])
     for step in range(int(budgets.max())):
         running = (budgets > step).nonzero().squeeze(1)
         rows = torch.stack([next(streams[k]) for k in running.tolist()])
-        x, own = features[rows], weight[running]
-        logits = torch.baddbmm(own[:, -1:], x, own[:, :-1])
+        x, heads = features[rows], weight[running]
+        logits = torch.baddbmm(heads[:, -1:], x, heads[:, :-1])
         error = (
             logits.softmax(2) - F.one_hot(labels[running[:, None], rows], classes)
         ) / rows.shape[1]
         gradient = torch.cat([x.transpose(1, 2) @ error, error.sum(1, keepdim=True)], 1)
-        gradient = gradient + settings["weight_decay"] * own
-        weight[running] = own - settings["lr"] * gradient
+        gradient = gradient + settings["weight_decay"] * heads
+        weight[running] = heads - settings["lr"] * gradient
     return weight

@@ -6,22 +6,24 @@ import hashlib
 import json
 import math
 import platform
+import signal
 import time
+import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import PIL
 import torch
+from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.callbacks import ModelCheckpoint
 from PIL import features
 from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler, OneCycleLR
-from tqdm import tqdm
 
 from ... import HoldfastError
 from ...datamodules import CIFAR, Digits, Glyphs, ImageSource
@@ -30,96 +32,105 @@ from ...files import whole_file
 from ...methods.backbones import normalised
 from ...methods.backbones.nets import CIFARResNet18, CIFARResNet20, GlyphNet
 from ...methods.parts.norm import use_batch_statistics
+from ..test import silence_lightning
 
-BATCH, WIDTH, DECAY = 128, 16, 1e-2  # of the embedded networks
-PEAKS = {"batch": 1e-2, "group": 3e-3}  # their learning rates by normalisation
+BATCH, _WIDTH, _DECAY = 128, 16, 1e-2  # of the embedded networks
+_PEAKS = {"batch": 1e-2, "group": 3e-3}  # their learning rates by normalisation
 PAD = 4  # pixels around a CIFAR image before it is cropped
-EPOCHS = {"resnet18": 200, "resnet20": 50}  # AETTA's, ours
+_EPOCHS = {"resnet18": 200, "resnet20": 50}  # AETTA's, ours
 
 Batches = Iterator[tuple[Tensor, Tensor]]  # images uint8 [B,3,H,W], labels int64 [B]
-Colour = tuple[float, float, float]
+_Colour = tuple[float, float, float]
 
 
-class EmbeddedRecipe(NamedTuple):
+class _EmbeddedRecipe(NamedTuple):
     """How the network of an embedded data set is trained."""
 
     source: Callable[..., ImageSource]
     steps: int
     depth: int  # blocks per stage
     calibration: int  # number of images for measuring the accuracy
-    mean: Colour = (0.5, 0.5, 0.5)
-    std: Colour = (0.25, 0.25, 0.25)
-
-
-class CIFARRecipe(NamedTuple):
-    """AETTA's settings for a data set."""
-
-    classes: Literal[10, 100]
-    batch: int
-    mean: Colour
-    std: Colour
+    mean: _Colour = (0.5, 0.5, 0.5)
+    std: _Colour = (0.25, 0.25, 0.25)
 
 
 EMBEDDED = {
-    "glyphs": EmbeddedRecipe(Glyphs, 8000, 2, 20_480),
-    "digits": EmbeddedRecipe(Digits, 200, 1, 300),
+    "glyphs": _EmbeddedRecipe(Glyphs, 8000, 2, 20_480),
+    "digits": _EmbeddedRecipe(Digits, 200, 1, 300),
 }
-CIFARS = {
-    "cifar10": CIFARRecipe(10, 64, (0.4914, 0.4822, 0.4465), (0.2471, 0.2435, 0.2616)),
-    "cifar100": CIFARRecipe(100, 128, (0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
+# AETTA's numbers of classes and images in a batch, means and deviations.
+_CIFARS: dict[str, tuple[Literal[10, 100], int, _Colour, _Colour]] = {
+    "cifar10": (10, 64, (0.4914, 0.4822, 0.4465), (0.2471, 0.2435, 0.2616)),
+    "cifar100": (100, 128, (0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
 }
 
 
-@dataclass
-class Training:
-    """A training by cross-entropy in `epochs` of `steps` batches, which continues if interrupted."""
+class Training(LightningModule):
+    """A training by cross-entropy, which continues from its last epoch if it is interrupted.
 
-    model: nn.Sequential  # on its device
-    batches: Callable[[int], Batches]  # those of an epoch
-    steps: int
-    epochs: int
-    optimizer: Optimizer
-    schedule: LRScheduler
-    facts: dict[str, Any] = field(default_factory=dict)  # they identify it
-    bfloat16: bool = False  # autocast; half of the time on processors and GPUs that have it
+    Args:
+        model: from images in [0,1] to logits.
+        batches: those of an epoch, by its number.
+        facts: what identifies the training.
+        **options: of the Trainer.
+    """
+
+    def __init__(
+        self,
+        model: nn.Sequential,
+        batches: Callable[[int], Batches],
+        optimizer: Optimizer,
+        schedule: LRScheduler,
+        facts: dict[str, Any],
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        self.model, self.batches, self.facts = model, batches, facts
+        self.optimizer, self.schedule, self.options = optimizer, schedule, options
+
+    def train_dataloader(self) -> Batches:
+        return self.batches(self.trainer.current_epoch)
+
+    def training_step(self, batch: tuple[Tensor, Tensor], _: int) -> Tensor:
+        images, labels = batch
+        loss = F.cross_entropy(self.model(images.float() / 255), labels)
+        self.log("loss", loss, prog_bar=True)
+        return loss
+
+    def configure_optimizers(self) -> Any:
+        return [self.optimizer], [{"scheduler": self.schedule, "interval": "step"}]
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["facts"] = self.facts
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        if checkpoint.get("facts") != self.facts:
+            raise HoldfastError(
+                f"{self.trainer.ckpt_path} belongs to a training run with other settings or of another "
+                "version. Delete it, or pass another --out."
+            )
 
     def carry_out(self, unfinished: Path) -> None:
-        """Train, bit-identically from the last epoch in the file `unfinished` if it exists."""
-        device = next(self.model.parameters()).device
-        parts: dict[str, Any] = {
-            "model": self.model,
-            "optimizer": self.optimizer,
-            "schedule": self.schedule,
-        }
-        done = 0
-        if unfinished.is_file():
-            state = torch.load(unfinished, map_location=device, weights_only=True)
-            if state.get("facts") != self.facts:
-                raise HoldfastError(
-                    f"{unfinished} belongs to a training run with other settings or of another "
-                    "version. Delete it, or pass another --out."
-                )
-            done = state["epochs"]
-            for name, part in parts.items():
-                part.load_state_dict(state[name])
-        total, initial = self.epochs * self.steps, done * self.steps
-        with tqdm(total=total, initial=initial, unit="batch", desc="training") as bar:
-            for epoch in range(done, self.epochs):
-                for images, labels in self.batches(epoch):
-                    with torch.autocast(device.type, torch.bfloat16, enabled=self.bfloat16):
-                        logits = self.model(images.to(device).float() / 255)
-                        loss = F.cross_entropy(logits, labels.to(device))
-                    self.optimizer.zero_grad()
-                    loss.backward()
-                    self.optimizer.step()
-                    self.schedule.step()
-                    bar.set_postfix(loss=f"{loss.item():.3f}", refresh=False)
-                    bar.update()
-                if epoch + 1 < self.epochs:
-                    state = {name: part.state_dict() for name, part in parts.items()}
-                    with whole_file(unfinished) as file:
-                        torch.save({"facts": self.facts, "epochs": epoch + 1, **state}, file)
-        self.model.eval()
+        """Train, bit-identically from the last epoch in the checkpoint `unfinished` if it exists."""
+        silence_lightning()
+        warnings.filterwarnings("ignore", "Checkpoint directory .* is not empty")
+        trainer = Trainer(
+            **self.options,
+            devices=1,
+            callbacks=[
+                ModelCheckpoint(unfinished.parent, unfinished.stem, enable_version_counter=False)
+            ],
+            reload_dataloaders_every_n_epochs=1,
+            logger=False,
+            enable_model_summary=False,
+        )
+        last = unfinished if unfinished.is_file() else None
+        try:
+            trainer.fit(self, ckpt_path=last, weights_only=True)
+        except SystemExit:  # raised by Lightning on Ctrl-C, after which it ignores further ones
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            raise KeyboardInterrupt("interrupted; rerun the same command to continue") from None
+        self.model.to(trainer.strategy.root_device).eval()
 
 
 def write_embedded(
@@ -127,34 +138,28 @@ def write_embedded(
     name: str,
     seed: int = 0,
     steps: int | None = None,
-    width: int = WIDTH,
+    width: int = _WIDTH,
     norm: str = "batch",
 ) -> dict[str, str]:
     """Train a GlyphNet for an embedded data set; returns the facts stored with its weights."""
-    recipe, peak = EMBEDDED[name], PEAKS[norm]
+    recipe, peak = EMBEDDED[name], _PEAKS[norm]
     steps = steps or recipe.steps
     source, held = recipe.source("train"), recipe.source("calibration")
     torch.manual_seed(seed)
     net = GlyphNet(source.classes, width, source.size, norm, recipe.depth)
     model = normalised(net, recipe.mean, recipe.std)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=peak, weight_decay=DECAY)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=peak, weight_decay=_DECAY)
     schedule = OneCycleLR(optimizer, peak, total_steps=steps)
 
     def batches(_: int) -> Batches:
         return (source.load(*draw(step, seed, len(source))) for step in range(steps))
 
-    facts = {
-        **stated(name, seed, recipe.mean, recipe.std, source),
-        "optimizer": f"AdamW, OneCycle, peak {peak}, weight decay {DECAY}",
-        "steps": steps,
-        "batch": BATCH,
-        "width": width,
-        "size": source.size,
-        "depth": recipe.depth,
-        **({} if norm == "batch" else {"norm": norm}),
-    }
-    training = Training(model, batches, steps, 1, optimizer, schedule, facts)
-    return write(out, training, held, recipe.calibration)
+    facts = common_facts(name, seed, recipe.mean, recipe.std, source, norm)
+    facts |= {"optimizer": f"AdamW, OneCycle, peak {peak}, weight decay {_DECAY}", "steps": steps}
+    facts |= {"batch": BATCH, "width": width, "size": source.size, "depth": recipe.depth}
+    options = {"max_epochs": 1, "limit_train_batches": steps, "accelerator": "cpu"}
+    training = Training(model, batches, optimizer, schedule, facts, **options)
+    return train_and_write(out, training, held, recipe.calibration)
 
 
 def draw(step: int, seed: int, length: int) -> tuple[Tensor, Tensor]:
@@ -172,38 +177,35 @@ def write_cifar(
     An interrupted training continues. `data` is torchvision's folder, or has the class folders
     train/CLASS/ and test/CLASS/.
     """
-    recipe, epochs = CIFARS[name], epochs or EPOCHS[net]
-    source, held = (CIFAR(data, recipe.classes, split) for split in ("train", "test"))
+    (classes, batch, mean, std), epochs = _CIFARS[name], epochs or _EPOCHS[net]
+    source, held = CIFAR(data, classes, "train"), CIFAR(data, classes, "test")
     torch.manual_seed(seed)
     small = net == "resnet20"
     kind: Callable[[int], nn.Module] = CIFARResNet20 if small else CIFARResNet18
-    batch, rate = (BATCH, "OneCycle, peak 0.2") if small else (recipe.batch, "cosine from 0.1 to 0")
-    model = normalised(kind(recipe.classes), recipe.mean, recipe.std)
-    training = by_sgd(model, source, batch, epochs, seed, one_cycle=small)
-    training.bfloat16 = small
-    training.facts = {
-        **stated(name, seed, recipe.mean, recipe.std, source),
-        "optimizer": f"SGD, {rate}, Nesterov momentum 0.9, weight decay 0.0005"
-        + ", bfloat16" * small,
-        "epochs": epochs,
-        "batch": batch,
-    }
-    return write(out, training, held, len(held))
+    batch, rate = (BATCH, "OneCycle, peak 0.2") if small else (batch, "cosine from 0.1 to 0")
+    model = normalised(kind(classes), mean, std)
+    how = f"SGD, {rate}, Nesterov momentum 0.9, weight decay 0.0005" + ", bfloat16" * small
+    facts = common_facts(name, seed, mean, std, source)
+    facts |= {"optimizer": how, "epochs": epochs, "batch": batch}
+    batches = partial(cropped, source, batch, seed)
+    training = by_sgd(model, batches, len(source) // batch, epochs, facts, one_cycle=small)
+    if small:
+        training.options["precision"] = "bf16-mixed"  # half of the time where there is bfloat16
+    return train_and_write(out, training, held, len(held))
 
 
 def by_sgd(
     model: nn.Sequential,
-    source: ImageSource,
-    batch: int,
+    batches: Callable[[int], Batches],
+    steps: int,
     epochs: int,
-    seed: int,
+    facts: dict[str, Any],
     one_cycle: bool = False,
 ) -> Training:
-    """Whole epochs of the source with random crops and flips by SGD, on a GPU if there is one.
+    """A training by SGD, on a GPU if there is one.
 
     The learning rate falls as a cosine from 0.1 to 0, as AETTA's; with `one_cycle` it rises to 0.2 first.
     """
-    model, steps = model.to("cuda" if torch.cuda.is_available() else "cpu"), len(source) // batch
     peak, total = 0.2 if one_cycle else 0.1, epochs * steps
     optimizer = torch.optim.SGD(
         model.parameters(), lr=peak, momentum=0.9, weight_decay=5e-4, nesterov=True
@@ -213,8 +215,9 @@ def by_sgd(
         schedule = OneCycleLR(optimizer, peak, total_steps=total + 1, cycle_momentum=False)
     else:
         schedule = LambdaLR(optimizer, lambda step: (1 + math.cos(math.pi * step / total)) / 2)
-    batches = partial(cropped, source, batch, seed)
-    return Training(model, batches, steps, epochs, optimizer, schedule)
+    options: dict[str, Any] = {"max_epochs": epochs, "limit_train_batches": steps}
+    options["accelerator"] = "gpu" if torch.cuda.is_available() else "cpu"
+    return Training(model, batches, optimizer, schedule, facts, **options)
 
 
 def cropped(source: ImageSource, batch: int, seed: int, epoch: int) -> Batches:
@@ -238,16 +241,18 @@ def augmented(images: Tensor, random: torch.Generator) -> Tensor:
     return cut.permute(0, 3, 1, 2)
 
 
-def stated(name: str, seed: int, mean: Colour, std: Colour, source: ImageSource) -> dict[str, Any]:
+def common_facts(
+    name: str, seed: int, mean: _Colour, std: _Colour, source: ImageSource, norm: str = "batch"
+) -> dict[str, Any]:
     """The facts that all trainings have, with a hash of the first images, which depend on versions."""
     index = torch.arange(64)
     digest = hashlib.sha256(source.load(index, index)[0].numpy().tobytes()).hexdigest()[:12]
     data = f"{type(source).__name__}('train'), first images' SHA-256 {digest}"
-    colours = {"mean": json.dumps(mean), "std": json.dumps(std)}
-    return {"name": name, "seed": seed, **colours, "data": data}
+    facts = {"name": name, "seed": seed, "mean": json.dumps(mean), "std": json.dumps(std)}
+    return facts | {"data": data} | ({} if norm == "batch" else {"norm": norm})
 
 
-def write(
+def train_and_write(
     out: Path, training: Training, held: ImageSource, count: int, half: bool = False
 ) -> dict[str, str]:
     """Carry out a training, evaluate its model on the first `count` held-out images, and save it.
@@ -256,13 +261,13 @@ def write(
     half: store convolutions and linear layers in float16, to which they are rounded before the evaluation.
     """
     out.parent.mkdir(parents=True, exist_ok=True)
-    begin, unfinished, model = time.time(), out.with_suffix(".unfinished.pt"), training.model
+    begin, unfinished, model = time.time(), out.with_suffix(".unfinished.ckpt"), training.model
     training.carry_out(unfinished)
     seconds, net = time.time() - begin, model.get_submodule("net")
     large = {id(p) for p in net.parameters() if half and p.ndim > 1}
     for parameter in (p for p in net.parameters() if id(p) in large):
         parameter.data = parameter.data.half().float()
-    found = training.facts | {
+    facts = training.facts | {
         "seconds": round(seconds),
         "net": f"{type(net).__name__}({held.classes})",
         "classes": held.classes,
@@ -273,15 +278,15 @@ def write(
         f"pillow {PIL.__version__}, freetype {features.version('freetype2')}",
         "date": datetime.date.today().isoformat(),
     }
-    facts = {key: str(value) for key, value in found.items()}
+    header = {key: str(value) for key, value in facts.items()}
     state = {
         key: (tensor.half() if id(tensor) in large else tensor).cpu().contiguous()
         for key, tensor in net.state_dict(keep_vars=True).items()
     }
     with whole_file(out) as file:
-        save_file(state, file, facts)
+        save_file(state, file, header)
     unfinished.unlink(missing_ok=True)
-    return facts
+    return header
 
 
 @torch.no_grad()

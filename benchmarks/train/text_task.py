@@ -25,10 +25,10 @@ from ..results.predictions import VALIDATION, Predictions
 from ..suites.grid import expanded
 from .members import TRAIN, Examples, Task
 
-LENGTH = 384  # tokens, as is usual for SQuAD
-MISSING = "Text needs transformers and datasets. Run: pip install 'holdfast[text]'."
-OWN = {"first", "examples", "columns", "length"}  # keys of an entry that are not load_dataset's
-ALLOWED = "allowed"  # among the inputs: whether an answer may begin or end at a token, bool [n,N]
+_LENGTH = 384  # tokens, as is usual for SQuAD
+_MISSING = "Text needs transformers and datasets. Run: pip install 'holdfast[text]'."
+_SETTINGS = {"first", "examples", "columns", "length"}  # of an entry; the others are load_dataset's
+_ALLOWED = "allowed"  # among the inputs: whether an answer may begin or end at a token, bool [n,N]
 
 
 class TextTask(Task):
@@ -42,15 +42,15 @@ class TextTask(Task):
 
     def __init__(self, data: dict[str, Any], base: str, seed: int) -> None:
         self.qa = data["task"] == "qa"
-        self.base, tokenizer = language_model(base)
+        self.base, tokenizer = _language_model(base)
         self.first = tokenizer.cls_token is not None
         shifts = {variant.name: variant.config for variant in expanded(data["shifts"])}
         sets = {TRAIN: data["train"], VALIDATION: data["validation"], **shifts}
-        self.sets = {k: load_texts(own, self.qa, tokenizer, seed) for k, own in sets.items()}
+        self.sets = {k: _read_texts(v, self.qa, tokenizer, seed) for k, v in sets.items()}
         self.outputs = 2 if self.qa else int(self.sets[TRAIN].labels.max()) + 1
 
     def inputs(self, examples: Examples, rows: Tensor) -> dict[str, Tensor]:
-        return {name: own[rows] for name, own in examples.inputs.items() if name != ALLOWED}
+        return {name: ids[rows] for name, ids in examples.inputs.items() if name != _ALLOWED}
 
     def new_base(self, seed: int) -> nn.Module:
         from transformers import AutoModel
@@ -60,12 +60,12 @@ class TextTask(Task):
             return AutoModel.from_config(self.base.config).eval()
 
     def with_head(self, base: nn.Module, head: nn.Module) -> nn.Module:
-        return TextModel(base, head, self.qa, self.first)
+        return _TextModel(base, head, self.qa, self.first)
 
     def loss(self, outputs: Tensor, examples: Examples, rows: Tensor) -> Tensor:
         if not self.qa:
             return super().loss(outputs, examples, rows)
-        outputs = masked(outputs, examples.inputs[ALLOWED][rows]).transpose(1, 2).flatten(0, 1)
+        outputs = _masked(outputs, examples.inputs[_ALLOWED][rows]).transpose(1, 2).flatten(0, 1)
         return F.cross_entropy(outputs, examples.labels[rows].flatten())
 
     @cached_property
@@ -81,29 +81,28 @@ class TextTask(Task):
         if not self.qa:
             return super().predictions(outputs)
         spans = {}
-        for name, own in outputs.items():
-            logits = masked(own, self.sets[name].inputs[ALLOWED]).double().numpy()
+        for name, of_tokens in outputs.items():
+            logits = _masked(of_tokens, self.sets[name].inputs[_ALLOWED]).double().numpy()
             spans[name] = logits[..., 0], logits[..., 1]
         labels = self.sets[VALIDATION].labels.numpy()
         temperatures = fit_span_temperatures(*spans[VALIDATION], labels)
-        found = {}
+        predictions = {}
         for name, (starts, ends) in spans.items():
             answers = best_answers(starts, ends)
             scores: dict[str, np.ndarray] = {}
             for end, both in (("", (1.0, 1.0)), ("_T", temperatures)):
                 scores[f"confidence{end}"] = span_probability(starts, ends, answers, both)
                 scores[f"entropy{end}"] = span_negative_entropy(starts, ends, both)
-            ids, true = self.sets[name].ids.numpy(), self.sets[name].labels.numpy()
-            found[name] = Predictions(ids, answers.astype(np.int32), true.astype(np.int32), scores)
-        return found
+            predictions[name] = self.sets[name].predicted(answers, scores)
+        return predictions
 
 
-def masked(logits: Tensor, allowed: Tensor) -> Tensor:
+def _masked(logits: Tensor, allowed: Tensor) -> Tensor:
     """Logits [B,N,2] with -inf where no answer may begin or end."""
     return logits.masked_fill(~allowed[..., None], -torch.inf)
 
 
-class TextModel(nn.Module):
+class _TextModel(nn.Module):
     """A language model with a head on every token, or on one token per example.
 
     That is the first token if it stands for the sentence, otherwise the last.
@@ -123,12 +122,12 @@ class TextModel(nn.Module):
 
 
 @lru_cache(maxsize=1)
-def language_model(name: str) -> tuple[nn.Module, Any]:
+def _language_model(name: str) -> tuple[nn.Module, Any]:
     """Load a model without head and its tokenizer, from the hub or a folder."""
     try:
         from transformers import AutoModel, AutoTokenizer
     except ImportError:
-        raise HoldfastError(MISSING) from None
+        raise HoldfastError(_MISSING) from None
     try_hub(name)
     try:
         tokenizer, model = AutoTokenizer.from_pretrained(name), AutoModel.from_pretrained(name)
@@ -143,7 +142,7 @@ def language_model(name: str) -> tuple[nn.Module, Any]:
     return model.eval(), tokenizer
 
 
-def load_texts(config: dict[str, Any], qa: bool, tokenizer: Any, seed: int) -> Examples:
+def _read_texts(config: dict[str, Any], qa: bool, tokenizer: Any, seed: int) -> Examples:
     """Load `examples` examples (default: all) of a dataset, starting at `first` in an order by the seed.
 
     The other entries are those of `datasets.load_dataset` (path, name, split, data_files), `columns` (the
@@ -153,10 +152,11 @@ def load_texts(config: dict[str, Any], qa: bool, tokenizer: Any, seed: int) -> E
     try:
         from datasets import load_dataset
     except ImportError:
-        raise HoldfastError(MISSING) from None
-    arguments = {key: value for key, value in config.items() if key not in OWN}
+        raise HoldfastError(_MISSING) from None
+    arguments = {key: value for key, value in config.items() if key not in _SETTINGS}
+    arguments.setdefault("split", "train")
     try:
-        data = load_dataset(**{"split": "train", **arguments})
+        data = load_dataset(**arguments)
     except Exception as error:  # errors of the hub, files or formats
         raise HoldfastError(
             f"Cannot load the data {arguments} ({reason(error)}). Check path, name and split."
@@ -176,28 +176,30 @@ def load_texts(config: dict[str, Any], qa: bool, tokenizer: Any, seed: int) -> E
         )
     ids = permuted(torch.arange(first, first + count), len(data), 5, seed)
     rows = data.select(ids.tolist())
-    found = tokenizer(
-        *(list(rows[name]) for name in columns),
+    first_texts, second_texts = (list(rows[name]) for name in columns)
+    tokens = tokenizer(
+        first_texts,
+        second_texts,
         truncation="only_second",
-        max_length=config.get("length", LENGTH),
+        max_length=config.get("length", _LENGTH),
         padding="max_length",
         return_offsets_mapping=True,
         return_tensors="np",
     )
-    offsets = found.pop("offset_mapping")
-    second = np.array([[part == 1 for part in found.sequence_ids(k)] for k in range(count)])
-    inputs = {name: torch.as_tensor(np.asarray(own)) for name, own in found.items()}
+    offsets = tokens.pop("offset_mapping")
+    second = np.array([[part == 1 for part in tokens.sequence_ids(k)] for k in range(count)])
+    inputs = {name: torch.as_tensor(np.asarray(values)) for name, values in tokens.items()}
     if qa:
         answers = list(rows["answers"])
-        spans = [span(a, o, s) for a, o, s in zip(answers, offsets, second, strict=True)]
+        spans = [_span(a, o, s) for a, o, s in zip(answers, offsets, second, strict=True)]
         second[:, 0] = True  # stands for an answer that was cut off
-        return Examples(inputs | {ALLOWED: torch.from_numpy(second)}, torch.tensor(spans), ids)
+        return Examples(inputs | {_ALLOWED: torch.from_numpy(second)}, torch.tensor(spans), ids)
     labels = torch.tensor(rows["label"])
     known = labels >= 0  # in SNLI, -1 means that annotators disagree
-    return Examples({k: own[known] for k, own in inputs.items()}, labels[known], ids[known])
+    return Examples({k: v[known] for k, v in inputs.items()}, labels[known], ids[known])
 
 
-def span(answers: dict[str, Any], offsets: np.ndarray, context: np.ndarray) -> tuple[int, int]:
+def _span(answers: dict[str, Any], offsets: np.ndarray, context: np.ndarray) -> tuple[int, int]:
     """The first and last token of the first answer; (0, 0) if the answer was cut off."""
     if not len(answers["answer_start"]):
         return 0, 0

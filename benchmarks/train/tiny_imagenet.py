@@ -6,18 +6,17 @@ from pathlib import Path
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch.optim.lr_scheduler import OneCycleLR
 
 from ...datamodules.sources.tiny_imagenet import TinyImageNet
 from ...methods.backbones import normalised
 from ...methods.backbones.nets import TinyResNet
-from .source_models import BATCH, Batches, Training, stated, write
+from .source_models import BATCH, Batches, by_sgd, common_facts, train_and_write
 
-EPOCHS, PEAK, DECAY = 30, 0.2, 5e-4
-MEAN, STD = (0.480, 0.448, 0.398), (0.277, 0.269, 0.282)  # of the training images
-SMALL, SMALL_EPOCHS = 48, 0.6  # pixels of the images in the first epochs; the share of these
-LEAST_AREA = 0.4  # of a random crop, as a share of the image's
-PIECE = 1000  # images that are decoded at once
+_EPOCHS = 30
+_MEAN, _STD = (0.480, 0.448, 0.398), (0.277, 0.269, 0.282)  # of the training images
+_SMALL, _SMALL_EPOCHS = 48, 0.6  # pixels of the images in the first epochs; the share of these
+_LEAST_AREA = 0.4  # of a random crop, as a share of the image's
+_PIECE = 1000  # images that are decoded at once
 
 
 def write_tiny_imagenet(
@@ -29,56 +28,49 @@ def write_tiny_imagenet(
     stream uses. Convolutions and the classifier are stored in float16; the accuracy is theirs.
     """
     source, held = TinyImageNet(data, "train"), TinyImageNet(data, "calibration")
-    epochs, steps = epochs or EPOCHS, len(source) // BATCH
+    epochs = epochs or _EPOCHS
     torch.manual_seed(seed)
-    model = normalised(TinyResNet(source.classes, norm), MEAN, STD)
-    model.to("cuda" if torch.cuda.is_available() else "cpu")
-    optimizer = torch.optim.SGD(
-        model.parameters(), lr=PEAK, momentum=0.9, weight_decay=DECAY, nesterov=True
-    )
-    schedule = OneCycleLR(optimizer, PEAK, total_steps=epochs * steps + 1, cycle_momentum=False)
-    facts = {
-        **stated(name, seed, MEAN, STD, source),
-        "optimizer": f"SGD, OneCycle, peak {PEAK}, Nesterov momentum 0.9, weight decay {DECAY}",
-        "augmentation": f"random crops of at least {LEAST_AREA} of the area, flips; images of "
-        f"{SMALL} pixels in the first {SMALL_EPOCHS:.0%} of the epochs",
+    model = normalised(TinyResNet(source.classes, norm), _MEAN, _STD)
+    facts = common_facts(name, seed, _MEAN, _STD, source, norm) | {
+        "optimizer": "SGD, OneCycle, peak 0.2, Nesterov momentum 0.9, weight decay 0.0005",
+        "augmentation": f"random crops of at least {_LEAST_AREA} of the area, flips; images of "
+        f"{_SMALL} pixels in the first {_SMALL_EPOCHS:.0%} of the epochs",
         "epochs": epochs,
         "batch": BATCH,
-        **({} if norm == "batch" else {"norm": norm}),
     }
-    batches = partial(epoch_of, *decoded(source), epochs, seed)
-    training = Training(model, batches, steps, epochs, optimizer, schedule, facts)
-    return write(out, training, held, len(held), half=True)
+    batches = partial(_epoch_of, *_decoded(source), epochs, seed)
+    training = by_sgd(model, batches, len(source) // BATCH, epochs, facts, one_cycle=True)
+    return train_and_write(out, training, held, len(held), half=True)
 
 
-def decoded(source: TinyImageNet) -> tuple[Tensor, Tensor]:
+def _decoded(source: TinyImageNet) -> tuple[Tensor, Tensor]:
     """All images uint8 [N,3,64,64] of a source, in memory, and their labels int64 [N]."""
     images = torch.empty(len(source), 3, source.size, source.size, dtype=torch.uint8)
-    for rows in torch.arange(len(source)).split(PIECE):
+    for rows in torch.arange(len(source)).split(_PIECE):
         images[rows] = source.load(rows, rows)[0]
     return images, source.labels
 
 
-def epoch_of(images: Tensor, labels: Tensor, epochs: int, seed: int, epoch: int) -> Batches:
+def _epoch_of(images: Tensor, labels: Tensor, epochs: int, seed: int, epoch: int) -> Batches:
     """The whole batches of an epoch, in an order given by the seed, randomly cropped and flipped."""
     random = torch.Generator().manual_seed((seed << 20) + epoch)
-    size = SMALL if epoch < SMALL_EPOCHS * epochs else images.shape[-1]
+    size = _SMALL if epoch < _SMALL_EPOCHS * epochs else images.shape[-1]
     order = torch.randperm(len(images), generator=random)
     for rows in order[: len(images) // BATCH * BATCH].split(BATCH):
-        yield random_crops(images[rows].float(), size, random), labels[rows]
+        yield _random_crops(images[rows].float(), size, random), labels[rows]
 
 
-def random_crops(images: Tensor, size: int, random: torch.Generator) -> Tensor:
+def _random_crops(images: Tensor, size: int, random: torch.Generator) -> Tensor:
     """A random part of each image [B,3,H,W], half of them flipped, resized to [B,3,size,size].
 
-    The area is uniform from LEAST_AREA to 1, the logarithm of the aspect ratio from -log(4/3) to log(4/3).
+    The area is uniform from _LEAST_AREA to 1, the logarithm of the aspect ratio from -log(4/3) to log(4/3).
     """
     area, ratio, x, y, flip = torch.rand(5, len(images), generator=random)
-    area, root = LEAST_AREA + (1 - LEAST_AREA) * area, (4 / 3) ** (ratio - 0.5)
+    area, root = _LEAST_AREA + (1 - _LEAST_AREA) * area, (4 / 3) ** (ratio - 0.5)
     width, height = ((area**0.5 * side).clamp_max(1) for side in (root, 1 / root))
-    place = torch.zeros(len(images), 2, 3)
-    place[:, 0, 0] = torch.where(flip < 0.5, -width, width)
-    place[:, 1, 1] = height
-    place[:, 0, 2], place[:, 1, 2] = (1 - width) * (2 * x - 1), (1 - height) * (2 * y - 1)
-    grid = F.affine_grid(place, [len(images), 3, size, size], align_corners=False)
+    affine = torch.zeros(len(images), 2, 3)
+    affine[:, 0, 0] = torch.where(flip < 0.5, -width, width)
+    affine[:, 1, 1] = height
+    affine[:, 0, 2], affine[:, 1, 2] = (1 - width) * (2 * x - 1), (1 - height) * (2 * y - 1)
+    grid = F.affine_grid(affine, [len(images), 3, size, size], align_corners=False)
     return F.grid_sample(images, grid, "bilinear", "border", align_corners=False)

@@ -1,51 +1,43 @@
 """`holdfast train`: train the source model of a data set, with its provenance, or an ensemble of models."""
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 
 from ... import in_range
 from ..common_options import command_parser
 
+_EMBEDDED = ("glyphs", "digits")
+_LAYOUTS = {
+    "cifar10": "cifar-10-batches-py/, or with train/ and test/",
+    "cifar100": "cifar-100-python/, or with train/ and test/",
+    "tiny-imagenet": "train/SYNSET/ and val/SYNSET/",
+}
+
 
 def parser() -> argparse.ArgumentParser:
     parser = command_parser(__doc__, "train glyphs --seed 1")
     subjects = parser.add_subparsers(dest="name", required=True)
-    for name in ("glyphs", "digits", "cifar10", "cifar100"):
-        embedded = name in ("glyphs", "digits")
-        recipe = "the embedded network" if embedded else "AETTA's ResNet-18 or a ResNet-20"
-        options = subjects.add_parser(name, help=f"train {recipe} for {name}")
-        add = options.add_argument
+    for name in (*_EMBEDDED, *_LAYOUTS):
+        embedded, cifar = name in _EMBEDDED, name.startswith("cifar")
+        model = "AETTA's ResNet-18 or a ResNet-20" if cifar else "a small ResNet"
+        about = f"train {'the embedded network' if embedded else model} for {name}"
+        add = subjects.add_parser(name, help=about).add_argument
         add("--seed", type=int, default=0, help="default: 0")
         add("--out", type=Path, help="file of the weights (default: in runs/source)")
         if embedded:
             add("--steps", type=int, help="number of batches of 128 images")
             add("--width", type=int, default=16, help="channels of the first layer (default: 16)")
-            add("--norm", choices=("batch", "group"), default="batch", help="default: batch")
         else:
-            layout = "cifar-10-batches-py/" if name == "cifar10" else "cifar-100-python/"
-            add("--data", required=True, help=f"folder with {layout}, or with train/ and test/")
-            add(
-                "--net",
-                choices=("resnet18", "resnet20"),
-                default="resnet18",
-                help="default: resnet18",
-            )
-            add(
-                "--epochs",
-                type=int,
-                help="default: 200, or 50 (resnet20); continues after the last",
-            )
-    options = subjects.add_parser("tiny-imagenet", help="train a small ResNet for Tiny ImageNet")
-    add = options.add_argument
-    add("--data", required=True, help="folder with train/SYNSET/ and val/SYNSET/")
-    add("--seed", type=int, default=0, help="default: 0")
-    add("--out", type=Path, help="file of the weights (default: in runs/source)")
-    add("--norm", choices=("batch", "group"), default="batch", help="default: batch")
-    add("--epochs", type=int, help="default: 30; continues after the last")
-    add = subjects.add_parser(
-        "ensemble", help="train models that differ in one factor"
-    ).add_argument
+            epochs = "200, or 50 (resnet20)" if cifar else "30"
+            add("--data", required=True, help=f"folder with {_LAYOUTS[name]}")
+            add("--epochs", type=int, help=f"default: {epochs}; continues after the last")
+        if cifar:
+            nets = ("resnet18", "resnet20")
+            add("--net", choices=nets, default="resnet18", help="default: resnet18")
+        else:
+            add("--norm", choices=("batch", "group"), default="batch", help="default: batch")
+    about = "train models that differ in one factor"
+    add = subjects.add_parser("ensemble", help=about).add_argument
     add("file", help="YAML file (docs/ensembles.md), or one of glyphs, digits")
     add("--jobs", type=int, help="number of processes (default: one per core)")
     return parser
@@ -71,14 +63,10 @@ def main(argv: list[str]) -> int:
     in_range(1, width=options.get("width"), epochs=options.get("epochs"))
     ending = "-resnet20" if options.get("net") == "resnet20" else ""
     ending += "-group" if options.get("norm") == "group" and name == "tiny-imagenet" else ""
-    ending += "" if name in ("glyphs", "digits") else f"-seed{options['seed']}"
+    ending += "" if name in _EMBEDDED else f"-seed{options['seed']}"
     out = options.pop("out") or Path("runs/source", f"{name}{ending}.safetensors")
-    writers: dict[str, Callable[..., dict[str, str]]] = {
-        "glyphs": write_embedded,
-        "digits": write_embedded,
-        "tiny-imagenet": write_tiny_imagenet,
-    }
-    facts = writers.get(name, write_cifar)(out, name, **options)
+    write = write_tiny_imagenet if name == "tiny-imagenet" else write_cifar
+    facts = (write_embedded if name in _EMBEDDED else write)(out, name, **options)
     print(
         f"{out}: accuracy {facts['accuracy']} with running statistics, "
         f"{facts['accuracy_batch_statistics']} with those of batches of 64"

@@ -22,7 +22,7 @@ from .random import Rng
 
 __all__ = ["ALIASES", "CORRUPTIONS", "EXTRA", "SHORT", "check", "corrupt", "jpeg", "register"]
 
-Function = TypeVar("Function", bound=Callable[..., Tensor])
+_Function = TypeVar("_Function", bound=Callable[..., Tensor])
 
 ALIASES = {"elastic": "elastic_transform", "jpeg": "jpeg_compression"}  # CCC's short names
 SHORT = {name: alias for alias, name in ALIASES.items()}
@@ -86,7 +86,7 @@ def check(name: str, severity: float, table: str) -> None:
     parameters(_full_name(name), severity, table)
 
 
-def register(**tables: Rows) -> Callable[[Function], Function]:
+def register(**tables: Rows) -> Callable[[_Function], _Function]:
     """Decorator that registers a custom corruption, with its parameters at severities 0 to 5 in tables.
 
     The function takes images float32 [B,3,H,W] in [0,1], an `Rng` and a row of parameters, as those in
@@ -95,7 +95,7 @@ def register(**tables: Rows) -> Callable[[Function], Function]:
     Raises HoldfastError if the name is taken.
     """
 
-    def enter(function: Function) -> Function:
+    def enter(function: _Function) -> _Function:
         name = function.__name__
         known = _FUNCTIONS.get(name)
         if known and known.__module__ != function.__module__:
@@ -108,15 +108,15 @@ def register(**tables: Rows) -> Callable[[Function], Function]:
 
 
 def _full_name(name: str) -> str:
-    """The name under which a corruption is registered."""
+    """The name under which a corruption is registered; raises HoldfastError if there is none."""
     name = ALIASES.get(name, name)
-    module, _, own = name.rpartition(".")
+    module, _, function = name.rpartition(".")
     if module:
         try:
             import_module(module)
         except (ImportError, TypeError) as error:
             raise HoldfastError(f"The corruption {name} cannot be imported ({error}).") from error
-        name = own
+        name = function
     if name not in _FUNCTIONS:
         raise HoldfastError(f"Unknown corruption {name!r}. Choose from {', '.join(_FUNCTIONS)}.")
     return name

@@ -42,22 +42,20 @@ def glass_blur(x: Tensor, rng: Rng, sigma: float, shift: float, iterations: floa
         pixels = pixels.view(-1, *x.shape[2:])
         for _ in range(round(iterations)):
             dv, du = rng.integers(-reach, reach, 2, *inner).unbind(1)
-            pixels = shuffle(pixels, dv, du, reach)
+            pixels = _shuffle(pixels, dv, du, reach)
         planes = x.transpose(0, 1).flatten(1)
         shuffled = [plane.index_select(0, pixels.view(-1)) for plane in planes]
         x = torch.stack(shuffled).view(-1, *pixels.shape).transpose(0, 1).contiguous()
     return smooth(x, sigma)
 
 
-def shuffle(x: Tensor, dv: Tensor, du: Tensor, reach: int) -> Tensor:
+def _shuffle(x: Tensor, dv: Tensor, du: Tensor, reach: int) -> Tensor:
     """Give each pixel (v, u) of [B,H,W], the last one first, the value at (v + dv, u + du).
 
     v runs from H - reach down to reach + 1, u likewise; dv and du [B,H-2*reach,W-2*reach]
-    lie in [-reach, reach). The reference swaps the two pixels through views of one array, which gives
-    both the same value. So a pixel that copies from a pixel processed earlier gets the value that this
-    one got: the
-    input at the end of a chain of such links, plus one last link. The ends of all chains are found
-    together, by pointer doubling.
+    lie in [-reach, reach). The reference swaps the two pixels through views of one array, so both get
+    the same value. Where (v + dv, u + du) was processed before, its new value is copied: each pixel's
+    value is thus the input at the end of a chain of copies. Pointer doubling finds all ends together.
     """
     height, width = x.shape[-2:]
     home = torch.arange(x.numel(), dtype=torch.int32, device=x.device).view_as(x)
@@ -104,9 +102,9 @@ def zoom_out(height: int, width: int, factor: float) -> np.ndarray:
     """
     inverse = np.zeros((2, 3))
     for axis, size in enumerate((width, height)):
-        kept = math.ceil(size / factor)
-        first, enlarged = (size - kept) // 2, round(kept * factor)
-        scale = (kept - 1) / max(enlarged - 1, 1)
+        centre = math.ceil(size / factor)
+        first, enlarged = (size - centre) // 2, round(centre * factor)
+        scale = (centre - 1) / max(enlarged - 1, 1)
         inverse[axis, axis] = scale
         inverse[axis, 2] = first + (enlarged - size) // 2 * scale
     return inverse

@@ -15,29 +15,28 @@ from torch import Tensor
 from .image import REPLICATE, interleaved, opencv, pad
 
 # T.81, tables K.1 and K.2
-LUMINANCE = (
-    *(16, 11, 10, 16, 24, 40, 51, 61),
-    *(12, 12, 14, 19, 26, 58, 60, 55),
-    *(14, 13, 16, 24, 40, 57, 69, 56),
-    *(14, 17, 22, 29, 51, 87, 80, 62),
-    *(18, 22, 37, 56, 68, 109, 103, 77),
-    *(24, 35, 55, 64, 81, 104, 113, 92),
-    *(49, 64, 78, 87, 103, 121, 120, 101),
-    *(72, 92, 95, 98, 112, 100, 103, 99),
+_LUMINANCE = (
+    (16, 11, 10, 16, 24, 40, 51, 61),
+    (12, 12, 14, 19, 26, 58, 60, 55),
+    (14, 13, 16, 24, 40, 57, 69, 56),
+    (14, 17, 22, 29, 51, 87, 80, 62),
+    (18, 22, 37, 56, 68, 109, 103, 77),
+    (24, 35, 55, 64, 81, 104, 113, 92),
+    (49, 64, 78, 87, 103, 121, 120, 101),
+    (72, 92, 95, 98, 112, 100, 103, 99),
 )
-CHROMINANCE = (
-    *(17, 18, 24, 47, 99, 99, 99, 99),
-    *(18, 21, 26, 66, 99, 99, 99, 99),
-    *(24, 26, 56, 99, 99, 99, 99, 99),
-    *(47, 66, 99, 99, 99, 99, 99, 99),
-    *(99,) * 32,
-)
+_CHROMINANCE = (
+    (17, 18, 24, 47, 99, 99, 99, 99),
+    (18, 21, 26, 66, 99, 99, 99, 99),
+    (24, 26, 56, 99, 99, 99, 99, 99),
+    (47, 66, 99, 99, 99, 99, 99, 99),
+) + ((99,) * 8,) * 4
 # JFIF's conversions in units of 2^-16
-ENCODE = ((19595, 38470, 7471), (-11059, -21709, 32768), (32768, -27439, -5329))
+_ENCODE = ((19595, 38470, 7471), (-11059, -21709, 32768), (32768, -27439, -5329))
 # The DCT-II times sqrt(8) in units of 2^-13, as libjpeg's accurate integer transform (Loeffler,
 # Ligtenberg and Moschytz 1989) works out to: the left half, mirrored in the right one (odd rows
 # with the sign changed).
-TRANSFORM = (
+_TRANSFORM = (
     (8192, 8192, 8192, 8192),
     (11363, 9633, 6437, 2260),
     (10703, 4433, -4433, -10703),
@@ -47,7 +46,7 @@ TRANSFORM = (
     (4433, -10704, 10704, -4433),
     (2260, -6436, 9633, -11363),
 )
-RED_CR, GREEN_CB, GREEN_CR, BLUE_CB = 91881, -22554, -46802, 116130
+_RED_CR, _GREEN_CB, _GREEN_CR, _BLUE_CB = 91881, -22554, -46802, 116130
 
 
 def jpeg(images: Tensor, quality: int) -> Tensor:
@@ -72,10 +71,10 @@ def _transcode(images: Tensor, quality: int) -> Tensor:
     offsets = (2**15, 2**23 + 2**15 - 1, 2**23 + 2**15 - 1)
     luma, *chroma = (
         (r * red + g * green + b * blue + offset) >> 16
-        for (r, g, b), offset in zip(ENCODE, offsets, strict=True)
+        for (r, g, b), offset in zip(_ENCODE, offsets, strict=True)
     )
-    luma = _quantise(luma, _table(LUMINANCE, quality, images.device))
-    table = _table(CHROMINANCE, quality, images.device)
+    luma = _quantise(luma, _table(_LUMINANCE, quality, images.device))
+    table = _table(_CHROMINANCE, quality, images.device)
     half = (..., slice((height + 1) // 2), slice((width + 1) // 2))
     cb, cr = (
         _enlarge(_quantise(_halve(plane), table)[half])[..., :height, :width] - 128
@@ -83,9 +82,9 @@ def _transcode(images: Tensor, quality: int) -> Tensor:
     )
     rgb = torch.cat(
         (
-            luma + ((RED_CR * cr + 2**15) >> 16),
-            luma + ((GREEN_CB * cb + GREEN_CR * cr + 2**15) >> 16),
-            luma + ((BLUE_CB * cb + 2**15) >> 16),
+            luma + ((_RED_CR * cr + 2**15) >> 16),
+            luma + ((_GREEN_CB * cb + _GREEN_CR * cr + 2**15) >> 16),
+            luma + ((_BLUE_CB * cb + 2**15) >> 16),
         ),
         dim=1,
     )
@@ -141,15 +140,15 @@ def _round(x: Tensor, bits: int) -> Tensor:
 
 @lru_cache(maxsize=4)
 def _transform(device: torch.device) -> Tensor:
-    left = torch.tensor(TRANSFORM, dtype=torch.float64)
+    left = torch.tensor(_TRANSFORM, dtype=torch.float64)
     right = left.flip(1) * torch.tensor([1, -1] * 4)[:, None]
     return torch.cat((left, right), dim=1).to(device)
 
 
 @lru_cache(maxsize=64)
-def _table(base: tuple[int, ...], quality: int, device: torch.device) -> Tensor:
+def _table(base: tuple[tuple[int, ...], ...], quality: int, device: torch.device) -> Tensor:
     """Quantisation steps [8,8] at a quality in 1..100, by libjpeg's rule."""
     quality = min(max(quality, 1), 100)
     scale = 5000 // quality if quality < 50 else 200 - 2 * quality
     steps = (torch.tensor(base) * scale + 50) // 100
-    return steps.clamp_(1, 255).view(8, 8).to(device, torch.float64)
+    return steps.clamp_(1, 255).to(device, torch.float64)

@@ -40,12 +40,12 @@ def elastic_transform(x: Tensor, rng: Rng, strength: float, sigma: float, jitter
     """
     height, width = x.shape[-2:]
     moved = rng.uniform(-1, 1, 3, 2).cpu().numpy().astype(np.float64) * jitter
-    x = warp(x, jitter_matrix(moved, height, width), REFLECT_101)
-    du, dv = blurred_field(rng.uniform(-1, 1, 2, height, width), sigma).mul_(strength).unbind(1)
+    x = warp(x, _jitter_matrix(moved, height, width), REFLECT_101)
+    du, dv = _blurred_field(rng.uniform(-1, 1, 2, height, width), sigma).mul_(strength).unbind(1)
     return displace(x, dv, du, REFLECT)
 
 
-def jitter_matrix(moved: np.ndarray, height: int, width: int) -> np.ndarray:
+def _jitter_matrix(moved: np.ndarray, height: int, width: int) -> np.ndarray:
     """The affine maps [B,2,3] that undo moving three points about the centre by [B,3,2]."""
     centre, reach = np.array([width // 2, height // 2]), min(height, width) // 3
     points = centre + reach * np.array([[1, 1], [1, -1], [-1, -1]])
@@ -55,7 +55,7 @@ def jitter_matrix(moved: np.ndarray, height: int, width: int) -> np.ndarray:
     ).transpose(0, 2, 1)
 
 
-def blurred_field(noise: Tensor, sigma: float) -> Tensor:
+def _blurred_field(noise: Tensor, sigma: float) -> Tensor:
     """Gaussian filter of [B,C,H,W], cut at 3 sigma, borders reflected.
 
     A filter wider than the image leaves only its lowest frequencies. It is then applied in the
@@ -94,21 +94,21 @@ def pixelate(x: Tensor, rng: Rng, scale: float) -> Tensor:
     """
     old = tuple(x.shape[-2:])
     small = tuple(max(1, int(size * scale)) for size in old)
-    return (shrink_and_enlarge if opencv(x) else shrink_and_enlarge_on_device)(x, old, small)
+    return (_resample if opencv(x) else _resample_on_device)(x, old, small)
 
 
-def shrink_and_enlarge(x: Tensor, old: tuple[int, ...], small: tuple[int, ...]) -> Tensor:
+def _resample(x: Tensor, old: tuple[int, ...], small: tuple[int, ...]) -> Tensor:
     """By OpenCV and numpy: columns are processed as rows of the transposed planes."""
     planes, (rows, columns) = x.numel() // (old[0] * old[1]), small
     image = cv2.transpose(x.numpy().reshape(-1, old[1]))
-    image = cv2.transpose(box_means(image, *boxes(old[1], columns), axis=0))
-    image = box_means(image.reshape(planes, old[0], columns), *boxes(old[0], rows), axis=1)
-    image = cv2.transpose(image.reshape(-1, columns)).take(nearest(columns, old[1]), axis=0)
+    image = cv2.transpose(_box_means(image, *_boxes(old[1], columns), axis=0))
+    image = _box_means(image.reshape(planes, old[0], columns), *_boxes(old[0], rows), axis=1)
+    image = cv2.transpose(image.reshape(-1, columns)).take(_nearest(columns, old[1]), axis=0)
     image = cv2.transpose(image).reshape(planes, rows, old[1])
-    return torch.from_numpy(image.take(nearest(rows, old[0]), axis=1)).view(x.shape)
+    return torch.from_numpy(image.take(_nearest(rows, old[0]), axis=1)).view(x.shape)
 
 
-def box_means(x: np.ndarray, first: np.ndarray, count: np.ndarray, axis: int) -> np.ndarray:
+def _box_means(x: np.ndarray, first: np.ndarray, count: np.ndarray, axis: int) -> np.ndarray:
     """Means of `count` neighbours from `first` on, along axis 0 or 1 of a uint8 array, half up."""
     out = np.empty((*x.shape[:axis], len(first), *x.shape[axis + 1 :]), np.uint8)
     for n in set(count.tolist()):
@@ -121,11 +121,11 @@ def box_means(x: np.ndarray, first: np.ndarray, count: np.ndarray, axis: int) ->
     return out
 
 
-def shrink_and_enlarge_on_device(x: Tensor, old: tuple[int, ...], small: tuple[int, ...]) -> Tensor:
+def _resample_on_device(x: Tensor, old: tuple[int, ...], small: tuple[int, ...]) -> Tensor:
     """By torch: integers in float64, which is exact whatever the order of the sums."""
     x = x.double()
     for dim in (1, 0):
-        first, count = boxes(old[dim], small[dim])
+        first, count = _boxes(old[dim], small[dim])
         pixels = np.arange(old[dim])[:, None]
         inside = torch.from_numpy((pixels >= first) & (pixels < first + count)).to(x)
         n = torch.from_numpy(count).to(x)
@@ -133,13 +133,13 @@ def shrink_and_enlarge_on_device(x: Tensor, old: tuple[int, ...], small: tuple[i
         n = n if dim == 1 else n[:, None]
         x = (x + (n / 2).floor()).div_(n).floor_()
     for dim in (1, 0):
-        chosen = torch.from_numpy(nearest(small[dim], old[dim])).to(x.device)
+        chosen = torch.from_numpy(_nearest(small[dim], old[dim])).to(x.device)
         x = x.index_select(dim - 2, chosen)
     return x.to(torch.uint8)
 
 
 @lru_cache(maxsize=64)
-def boxes(old: int, small: int) -> tuple[np.ndarray, np.ndarray]:
+def _boxes(old: int, small: int) -> tuple[np.ndarray, np.ndarray]:
     """The first pixel whose centre lies in each box of width old / small, and the number of such pixels.
 
     In the arithmetic of Pillow, whose window and filter both decide on a centre at a box's edge.
@@ -152,7 +152,7 @@ def boxes(old: int, small: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @lru_cache(maxsize=64)
-def nearest(small: int, old: int) -> np.ndarray:
+def _nearest(small: int, old: int) -> np.ndarray:
     """The small pixel in which the centre of each large one lies."""
     return ((np.arange(old) + 0.5) * (small / old)).astype(np.int64)
 

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-Array = np.ndarray
+_Array = np.ndarray
 
 # What lies beyond the edge of a b c: a a | a b c, b a | a b c, c b | a b c.
 REPLICATE, REFLECT, REFLECT_101 = cv2.BORDER_REPLICATE, cv2.BORDER_REFLECT, cv2.BORDER_REFLECT_101
@@ -46,7 +46,7 @@ def from_threshold(x: Tensor, threshold: float) -> Tensor:
     return F.threshold(x, float(below), 0)
 
 
-def correlate(x: Tensor, kernel: Array) -> Tensor:
+def correlate(x: Tensor, kernel: _Array) -> Tensor:
     """Correlate every plane with one 2-D kernel (borders reflect_101, anchor at size // 2)."""
     kernel = _trim(kernel)
     if opencv(x):
@@ -84,7 +84,7 @@ def smooth(x: Tensor, sigma: float, cut: float = 4.0, border: int = REPLICATE) -
     return x
 
 
-def warp(x: Tensor, inverse: Array, border: int = REPLICATE) -> Tensor:
+def warp(x: Tensor, inverse: _Array, border: int = REPLICATE) -> Tensor:
     """Bilinear warp: out[b, :, v, u] = x[b, :, v', u'] with (u', v') = inverse[b] (u, v, 1)."""
     inverse = np.broadcast_to(inverse, (len(x), 2, 3))
     height, width = x.shape[-2:]
@@ -103,12 +103,12 @@ def warp(x: Tensor, inverse: Array, border: int = REPLICATE) -> Tensor:
     return _gather(x, rows, columns, border)
 
 
-def add_warps(x: Tensor, inverses: Array) -> Tensor:
+def add_warps(x: Tensor, inverses: _Array) -> Tensor:
     """x + the sum of its warps by each of inverses [n,2,3]."""
     if opencv(x):
         size, flags = x.shape[:-3:-1], cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
 
-        def add(image: Array, b: int) -> Array:
+        def add(image: _Array, b: int) -> _Array:
             total = image.copy()
             for inverse in inverses:
                 warped = cv2.warpAffine(
@@ -136,7 +136,7 @@ def displace(x: Tensor, dv: Tensor, du: Tensor, border: int = REFLECT) -> Tensor
     return _gather(x, rows, columns, border)
 
 
-def shifted_sum(x: Tensor, dv: Array, du: Array, weights: Array) -> Tensor:
+def shifted_sum(x: Tensor, dv: _Array, du: _Array, weights: _Array) -> Tensor:
     """out[b, :, v, u] = sum_i weights[i] x[b, :, v + dv[b,i], u + du[b,i]], edges repeated."""
     height, width = x.shape[-2:]
     top, left = max(0, -dv.min()), max(0, -du.min())
@@ -210,7 +210,7 @@ def _grid(height: int, width: int, device: torch.device) -> tuple[Tensor, Tensor
     return torch.arange(height, device=device)[:, None], torch.arange(width, device=device)
 
 
-def _trim(kernel: Array) -> Array:
+def _trim(kernel: _Array) -> _Array:
     """Cut zero margins off a kernel, equally on both sides, so that its centre does not move."""
     if kernel.shape[0] % 2 == 0:
         return kernel
@@ -220,7 +220,7 @@ def _trim(kernel: Array) -> Array:
     )
 
 
-def _planes(function: Callable[[Array, Array], Array], x: Tensor) -> Tensor:
+def _planes(function: Callable[[_Array, _Array], _Array], x: Tensor) -> Tensor:
     """Apply an OpenCV function (source, destination) to every plane."""
     out = torch.empty_like(x)
     for source, target in zip(x.flatten(0, 1).numpy(), out.flatten(0, 1).numpy(), strict=True):
@@ -228,7 +228,7 @@ def _planes(function: Callable[[Array, Array], Array], x: Tensor) -> Tensor:
     return out
 
 
-def interleaved(function: Callable[[Array, int], Array], x: Tensor) -> Tensor:
+def interleaved(function: Callable[[_Array, int], _Array], x: Tensor) -> Tensor:
     """Apply an OpenCV function (image [H,W,C], position in the batch) to every image."""
     out = torch.empty_like(x)
     for b, (planes, targets) in enumerate(zip(x.numpy(), out.numpy(), strict=True)):

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .random import Rng
 
-CELLS = 2048  # of equal probability, per grey level of the Poisson table
+_CELLS = 2048  # of equal probability, per grey level of the Poisson table
 
 
 def gaussian_noise(x: Tensor, rng: Rng, std: float) -> Tensor:
@@ -46,8 +46,8 @@ def shot_noise(x: Tensor, rng: Rng, inverse: float) -> Tensor:
     """
     photons = min(1 / inverse, 9999.0)
     bits = rng.bits(*x.shape[1:])
-    cell = x.mul(255).add_(0.5).to(torch.int32).mul_(CELLS)
-    cell += (bits >> 21).bitwise_and_(CELLS - 1)
+    cell = x.mul(255).add_(0.5).to(torch.int32).mul_(_CELLS)
+    cell += (bits >> 21).bitwise_and_(_CELLS - 1)
     entry = _poisson_table(photons, x.device).index_select(0, cell.view(-1)).view(x.shape)
     more = bits.bitwise_and_(8191) >= (entry & 16383)
     return (entry >> 14).add_(more).to(torch.float32).div_(photons)
@@ -61,9 +61,9 @@ def _poisson_table(photons: float, device: torch.device) -> Tensor:
     threshold (of 8192) are one count more: exact to 2^-24. In the tails a cell can span several
     counts; there the two nearest to the cell's mean stand for them, so that no mean changes.
     """
-    edges = np.arange(CELLS + 1) / CELLS
+    edges = np.arange(_CELLS + 1) / _CELLS
     counts = np.arange(int(photons + 12 * photons**0.5 + 40))
-    table = np.full((256, CELLS), 8192, dtype=np.int64)
+    table = np.full((256, _CELLS), 8192, dtype=np.int64)
     for level in range(1, 256):
         rate = photons * level / 255
         below = np.exp(counts * np.log(rate) - rate - gammaln(counts + 1)).cumsum()  # P(k <= count)
@@ -72,9 +72,8 @@ def _poisson_table(photons: float, device: torch.device) -> Tensor:
         # integral of the quantile function up to each edge, by k P(k) = rate P(k - 1)
         integral = rate * padded[count] + count * (edges - padded[count + 1])
         integral[-1] = rate
-        mean = np.diff(integral) * CELLS
+        mean = np.diff(integral) * _CELLS
         whole = np.floor(mean + 2.0**-14)
-        table[level] = whole.astype(np.int64) << 14 | np.rint((1 - mean + whole) * 8192).astype(
-            np.int64
-        ).clip(0, 8192)
+        threshold = np.rint((1 - mean + whole) * 8192).astype(np.int64).clip(0, 8192)
+        table[level] = whole.astype(np.int64) << 14 | threshold
     return torch.from_numpy(table.astype(np.int32).ravel()).to(device)

@@ -9,22 +9,22 @@ from pathlib import Path
 
 from ... import HoldfastError, one_of
 
-Row = tuple[float, ...]
-Rows = tuple[Row, ...]  # of severity 0, 1, 2, 3, 4, 5
+_Row = tuple[float, ...]
+Rows = tuple[_Row, ...]  # of severity 0, 1, 2, 3, 4, 5
 
 
-def read_tables(path: Path) -> dict[str, dict[str, Rows]]:
+def _read_tables(path: Path) -> dict[str, dict[str, Rows]]:
     """The rows of each corruption by table: lines of table, corruption and six rows of parameters."""
     tables: dict[str, dict[str, Rows]] = {}
     for line in path.read_text().splitlines():
         if line and not line.startswith("#"):
             table, name, *rows = line.split()
-            numbers = tuple(tuple(map(value, row.split(","))) for row in rows)
+            numbers = tuple(tuple(map(_value, row.split(","))) for row in rows)
             tables.setdefault(table, {})[name] = numbers
     return tables
 
 
-def value(text: str) -> float:
+def _value(text: str) -> float:
     """A number as papers write it, maybe as a product (244*0.7) or quotient (1/60)."""
     if "/" in text:
         above, below = map(float, text.split("/"))
@@ -32,7 +32,7 @@ def value(text: str) -> float:
     return math.prod(map(float, text.split("*")))
 
 
-TABLES = read_tables(Path(__file__).parent / "parameters.txt")
+TABLES = _read_tables(Path(__file__).parent / "parameters.txt")
 
 
 def check_table(table: str) -> None:
@@ -53,7 +53,7 @@ def add_rows(name: str, tables: dict[str, Rows]) -> None:
         TABLES[table][name] = rows
 
 
-def parameters(name: str, severity: float, table: str) -> Row:
+def parameters(name: str, severity: float, table: str) -> _Row:
     """Interpolate entry by entry: p(s) = p_i + (s - i) (p_{i+1} - p_i), i = floor(s).
 
     Raises HoldfastError if a severity is outside [0, 5], or the table lacks it.

@@ -13,9 +13,9 @@ from .blur import streak, zoom_out
 from .image import from_threshold, smooth, warp
 from .random import Rng
 
-TEXTURES = ("frost1.png", "frost2.png", "frost3.png", "frost4.jpg", "frost5.jpg")
-WATER = (175 / 255, 238 / 255, 238 / 255)
-MUD = (63 / 255, 42 / 255, 20 / 255)
+_TEXTURES = ("frost1.png", "frost2.png", "frost3.png", "frost4.jpg", "frost5.jpg")
+_WATER = (175 / 255, 238 / 255, 238 / 255)
+_MUD = (63 / 255, 42 / 255, 20 / 255)
 
 
 def brightness(x: Tensor, rng: Rng, added: float) -> Tensor:
@@ -67,7 +67,7 @@ def frost(x: Tensor, rng: Rng, keep: float, weight: float, scale: float) -> Tens
     draws = rng.halves(3).tolist()
     out = x * keep
     for image, (which, down, right) in zip(out, draws, strict=True):
-        texture = _frost(which * len(TEXTURES) >> 16, scale, height, width, x.device)
+        texture = _frost(which * len(_TEXTURES) >> 16, scale, height, width, x.device)
         top = down * max(texture.shape[1] - height, 1) >> 16
         left = right * max(texture.shape[2] - width, 1) >> 16
         piece = texture[:, top : top + height, left : left + width]
@@ -79,7 +79,8 @@ def frost(x: Tensor, rng: Rng, keep: float, weight: float, scale: float) -> Tens
 def _frost(which: int, scale: float, height: int, width: int, device: torch.device) -> Tensor:
     """A frost photograph as RGB [3,h,w] of grey levels, h >= height and w >= width."""
     # The wheel's files are found without importing it: that needs setuptools < 82.
-    path = distribution("imagecorruptions").locate_file(f"imagecorruptions/frost/{TEXTURES[which]}")
+    file = f"imagecorruptions/frost/{_TEXTURES[which]}"
+    path = distribution("imagecorruptions").locate_file(file)
     texture = np.asarray(Image.open(str(path)).convert("RGB"))
     if scale != 1:
         texture = cv2.resize(texture, (0, 0), fx=scale, fy=scale)
@@ -92,21 +93,12 @@ def _frost(which: int, scale: float, height: int, width: int, device: torch.devi
     return torch.from_numpy(planes).to(device, torch.float32)
 
 
-def snow(
-    x: Tensor,
-    rng: Rng,
-    mean: float,
-    std: float,
-    factor: float,
-    threshold: float,
-    radius: float,
-    sigma: float,
-    keep: float,
-) -> Tensor:
+def snow(x: Tensor, rng: Rng, *row: float) -> Tensor:
     """keep x + (1 - keep) max(x, 1.5 grey + 0.5) + flakes + flakes turned by 180 degrees.
 
     Flakes are zoomed normal noise above a threshold, blurred along U(-135, -45) degrees, in 8 bits.
     """
+    mean, std, factor, threshold, radius, sigma, keep = row
     height, width = x.shape[-2:]
     flakes = rng.normal(1, height, width).mul_(std).add_(mean)
     flakes = warp(flakes, zoom_out(height, width, factor))
@@ -119,30 +111,22 @@ def snow(
     return (x * keep).add_(whiter.mul_(1 - keep)).add_(flakes + flakes.flip(2, 3))
 
 
-def spatter(
-    x: Tensor,
-    rng: Rng,
-    mean: float,
-    std: float,
-    sigma: float,
-    threshold: float,
-    strength: float,
-    mud: float,
-) -> Tensor:
+def spatter(x: Tensor, rng: Rng, *row: float) -> Tensor:
     """Drops of water (added, pale turquoise) or splashes of mud (blended in, brown).
 
     Both grow where smoothed normal noise exceeds a threshold. Mud is a switch, which is on at 0.5 and
     above. Water needs edge and distance transforms, which torch lacks: OpenCV makes its layer.
     """
+    mean, std, sigma, threshold, strength, mud = row
     liquid = smooth(rng.normal(1, *x.shape[-2:]).mul_(std).add_(mean), sigma)
     liquid = from_threshold(liquid, threshold)
     if mud >= 0.5:
         amount = smooth((liquid > threshold).to(x.dtype), strength)
         amount = from_threshold(amount, 0.8)
-        return x * (1 - amount) + amount * x.new_tensor(MUD).view(3, 1, 1)
+        return x * (1 - amount) + amount * x.new_tensor(_MUD).view(3, 1, 1)
     drops = np.stack([_drops(layer) for layer in liquid[:, 0].cpu().numpy()])
     amount = torch.from_numpy(drops).to(x.device)[:, None] * strength
-    return x + amount * x.new_tensor(WATER).view(3, 1, 1)
+    return x + amount * x.new_tensor(_WATER).view(3, 1, 1)
 
 
 def _drops(liquid: np.ndarray) -> np.ndarray:

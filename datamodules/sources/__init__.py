@@ -6,7 +6,7 @@ from torch import Tensor
 from ... import one_of
 from ...batch import LabelledImages
 
-SPLITS = ("train", "calibration", "stream")
+_SPLITS = ("train", "calibration", "stream")
 
 
 class ImageSource(LabelledImages):
@@ -35,5 +35,5 @@ class ImageSource(LabelledImages):
 
 def check_split(split: str) -> int:
     """The split's number; raises HoldfastError if the name is unknown."""
-    one_of(*SPLITS, split=split)
-    return SPLITS.index(split)
+    one_of(*_SPLITS, split=split)
+    return _SPLITS.index(split)

@@ -15,11 +15,11 @@ from ..counter import scramble
 from . import ImageSource, check_split
 from .folder import ImageFolder
 
-SEVERITIES = 5  # in each file of the corrupted sets, one after the other
+_SEVERITIES = 5  # in each file of the corrupted sets, one after the other
 ORIGIN = {10: "https://zenodo.org/records/2535967", 100: "https://zenodo.org/records/3555552"}
 
 
-class ArraySource(ImageSource):
+class _ArraySource(ImageSource):
     """Images uint8 [N,3,S,S] and labels int64 [N] in memory; seeds change nothing."""
 
     images: Tensor
@@ -36,7 +36,7 @@ class ArraySource(ImageSource):
         return self.labels[index]
 
 
-class Digits(ArraySource):
+class Digits(_ArraySource):
     """scikit-learn's 1,797 scanned handwritten digits, scaled from 8x8 to 32x32 RGB.
 
     The splits are disjoint: 1,000 images for training, 300 for calibration, 497 for the stream.
@@ -59,7 +59,7 @@ class Digits(ArraySource):
         self.labels = torch.from_numpy(data.target)[members].long()
 
 
-class CIFAR(ArraySource):
+class CIFAR(_ArraySource):
     """The images of CIFAR-10 or CIFAR-100; nothing is downloaded.
 
     root: torchvision's folder, or one with the class folders test/CLASS/ and train/CLASS/.
@@ -78,8 +78,10 @@ class CIFAR(ArraySource):
             self.files = ImageFolder(folder, self.size, crop=None)
             self.labels = self.files.labels
             if self.files.classes != classes:
-                found = f"{folder} has {self.files.classes} class folders, not {classes}."
-                raise HoldfastError(f"{found} Pass the folder of CIFAR-{classes}.")
+                raise HoldfastError(
+                    f"{folder} has {self.files.classes} class folders, not {classes}. Pass the folder "
+                    f"of CIFAR-{classes}."
+                )
             return
         kind = datasets.CIFAR10 if classes == 10 else datasets.CIFAR100
         try:
@@ -104,7 +106,7 @@ class CIFAR(ArraySource):
         return super().load(index, seed) if self.files is None else self.files.load(index, seed)
 
 
-class CorruptedArray(ArraySource):
+class CorruptedArray(_ArraySource):
     """One severity of one corruption: a fifth of FOLDER/CORRUPTION.npy, with FOLDER/labels.npy."""
 
     def __init__(self, folder: Path, corruption: str, severity: int, classes: int) -> None:
@@ -116,7 +118,7 @@ class CorruptedArray(ArraySource):
                 f"{folder} does not contain CIFAR-{classes}-C. Expected {self.path.name} and "
                 f"labels.npy there (from {ORIGIN[classes]})."
             ) from error
-        count = len(labels) // SEVERITIES
+        count = len(labels) // _SEVERITIES
         if len(shape) != 4 or shape[::3] != (len(labels), 3) or self.array.dtype != np.uint8:
             raise HoldfastError(
                 f"{self.path} has shape {shape}, not uint8 [{len(labels)},32,32,3]."

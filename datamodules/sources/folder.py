@@ -22,8 +22,8 @@ from . import ImageSource
 
 Crop = Literal["random", "center"] | None
 
-FORMATS = ("JPEG", "PNG", "BMP", "WEBP", "PPM", "TIFF", "GIF")  # Pillow gives EPS to Ghostscript
-ATTEMPTS = 10  # to find a random crop that fits, as in torchvision
+_FORMATS = ("JPEG", "PNG", "BMP", "WEBP", "PPM", "TIFF", "GIF")  # Pillow gives EPS to Ghostscript
+_ATTEMPTS = 10  # to find a random crop that fits, as in torchvision
 
 
 class DatasetSource(ImageSource):
@@ -51,11 +51,11 @@ class DatasetSource(ImageSource):
 
     def load(self, index: Tensor, seed: Tensor) -> tuple[Tensor, Tensor]:
         """index, seed: int64 [B] -> images uint8 [B,3,size,size], labels int64 [B] or [B,K]."""
-        draws = uniforms(seed, 1 + 4 * ATTEMPTS).tolist()
+        draws = uniforms(seed, 1 + 4 * _ATTEMPTS).tolist()
         images, labels = [], []
         for i, numbers in zip(index.tolist(), draws, strict=True):
             image, label = self.item(i)
-            image = self.cropped(as_pil(image), numbers)
+            image = self.cropped(_as_pil(image), numbers)
             images.append(torch.from_numpy(np.array(image)).permute(2, 0, 1))
             labels.append(label if isinstance(label, list) else int(label))
         return torch.stack(images), torch.tensor(labels)
@@ -72,9 +72,7 @@ class DatasetSource(ImageSource):
         try:
             return self.dataset[index]
         except (OSError, SyntaxError, Image.DecompressionBombError) as error:
-            raise HoldfastError(
-                f"image {index} of the data set cannot be read ({error}): replace or remove it."
-            ) from error
+            raise _unreadable(f"image {index} of the data set", error) from error
 
     def cropped(self, image: Image.Image, numbers: list[float]) -> Image.Image:
         """The part of an image that is shown; `numbers` in [0,1) choose a random one.
@@ -96,7 +94,11 @@ class DatasetSource(ImageSource):
         )
 
 
-def as_pil(image: Image.Image | Tensor | np.ndarray) -> Image.Image:
+def _unreadable(image: str, error: Exception) -> HoldfastError:
+    return HoldfastError(f"{image} cannot be read as an image ({error}): replace or remove it.")
+
+
+def _as_pil(image: Image.Image | Tensor | np.ndarray) -> Image.Image:
     """Any 8-bit or [0,1] image as PIL RGB. Raises HoldfastError if it is neither."""
     if isinstance(image, Image.Image):
         if image.mode[0] in "IF":  # Pillow would cut off what exceeds 255
@@ -144,18 +146,16 @@ class ImageFolder(DatasetSource):
         labels: Mapping[str, int | list[int]] | Literal["unknown"] | None = None,
     ) -> None:
         self.root = Path(root)
-        labelled: dict[str, int | list[int]]
-        if labels == "unknown":
-            labelled = {"": -1}
-        elif isinstance(labels, str):
+        if isinstance(labels, str) and labels != "unknown":
             raise HoldfastError(
                 f"Unknown labels={labels!r}. Pass a label for each class folder, or 'unknown'."
             )
-        else:
-            numbered = enumerate(class_folders(self.root))
-            labelled = dict(labels or {name: number for number, name in numbered})
+        numbered = {name: number for number, name in enumerate(class_folders(self.root))}
+        of_folder = {"": -1} if isinstance(labels, str) else dict(labels or numbered)
         files = [
-            (p, labelled[name]) for name in sorted(labelled) for p in images_in(self.root / name)
+            (path, of_folder[name])
+            for name in sorted(of_folder)
+            for path in _images_in(self.root / name)
         ]
         if not files:
             raise HoldfastError(
@@ -163,18 +163,16 @@ class ImageFolder(DatasetSource):
                 + ("." if isinstance(labels, str) else ", or labels='unknown'.")
             )
         self.labels = torch.tensor([label for _, label in files])
-        classes = int(torch.tensor(list(labelled.values())).max()) + 1
+        classes = int(torch.tensor(list(of_folder.values())).max()) + 1
         super().__init__([path for path, _ in files], size, crop, classes)
 
     def item(self, index: int) -> tuple[Image.Image, Any]:
         path, label = self.dataset[index], self.labels[index]
         try:
-            with Image.open(path, formats=FORMATS) as image:
-                return ImageOps.crop(as_pil(image), self.border), label.tolist()
+            with Image.open(path, formats=_FORMATS) as image:
+                return ImageOps.crop(_as_pil(image), self.border), label.tolist()
         except Exception as error:  # Pillow raises many types of errors for damaged files
-            raise HoldfastError(
-                f"{path} cannot be read as an image ({error}): replace or remove it."
-            ) from error
+            raise _unreadable(path, error) from error
 
     def labels_of(self, index: Tensor) -> Tensor:
         return self.labels[index]
@@ -198,15 +196,15 @@ class ImageNet(ImageFolder):
     """
 
     def __init__(self, root: str | Path, size: int = 224, crop: Crop = "center") -> None:
-        found = class_folders(Path(root))
+        folders = class_folders(Path(root))
         if not has_synsets(root):
             raise HoldfastError(
                 f"{root} is not a folder of ImageNet classes. Expected files like "
                 f"{root}/n01440764/NAME.JPEG (from https://image-net.org, sorted by synset)."
             )
-        if strangers := [name for name in found if name not in synsets()]:
-            raise HoldfastError(f"{Path(root, strangers[0])} is not an ImageNet class. Remove it.")
-        super().__init__(root, size, crop, {name: synsets()[name] for name in found})
+        if others := [name for name in folders if name not in synsets()]:
+            raise HoldfastError(f"{Path(root, others[0])} is not an ImageNet class. Remove it.")
+        super().__init__(root, size, crop, {name: synsets()[name] for name in folders})
         self.classes = len(synsets())
 
 
@@ -220,7 +218,7 @@ def class_folders(root: Path) -> list[str]:
     return sorted(f.name for f in root.iterdir() if f.is_dir()) if root.is_dir() else []
 
 
-def images_in(folder: Path) -> list[str]:
+def _images_in(folder: Path) -> list[str]:
     """The paths of all image files in a folder and its sub-folders, sorted.
 
     Raises HoldfastError if one of the folders cannot be read.
@@ -232,5 +230,5 @@ def images_in(folder: Path) -> list[str]:
         )
 
     below = os.walk(folder, onerror=refuse, followlinks=True)
-    paths = (os.path.join(place, name) for place, _, names in below for name in names)
+    paths = (os.path.join(parent, name) for parent, _, names in below for name in names)
     return sorted(filter(is_image_file, paths))

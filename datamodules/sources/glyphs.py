@@ -8,7 +8,6 @@ common, without composed and elongated ones, each next one is the least similar 
 import functools
 import math
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,20 +21,18 @@ from ..counter import random_bits
 from . import ImageSource, check_split
 
 LENGTH = 2**40  # images per split
-FONTS = tuple(
-    f"DejaVu{family}"
-    for family in (
-        *("Sans", "Sans-Bold", "Sans-Oblique", "Sans-BoldOblique"),
-        *("SansMono", "SansMono-Bold", "SansMono-Oblique", "SansMono-BoldOblique"),
-        *("Serif", "Serif-Bold", "Serif-Italic", "Serif-BoldItalic"),
-    )
-)
-SIZE = 32  # of an image, by default
-TEMPLATE, INK = 40 / SIZE, 28 / SIZE  # sides of a template and of its glyph, in images
-ZOOM = 0.8  # the middle one; each glyph's own is within 25 % of it
-SHIFT, DISTRACTOR_SHIFT = 4 / SIZE, 14 / SIZE  # at most, in images
-GAP = (0.18, 0.48)  # between the luminances of background and glyph
-TEXTURE, OPACITY = 0.4, 0.6  # at most: the pattern's amplitude, the distractor's opacity
+_STYLES = {
+    "Sans": ("", "-Bold", "-Oblique", "-BoldOblique"),
+    "SansMono": ("", "-Bold", "-Oblique", "-BoldOblique"),
+    "Serif": ("", "-Bold", "-Italic", "-BoldItalic"),
+}
+_FONTS = tuple(f"DejaVu{family}{style}" for family, styles in _STYLES.items() for style in styles)
+_SIZE = 32  # of an image, by default
+_TEMPLATE, _INK = 40 / _SIZE, 28 / _SIZE  # sides of a template and of its glyph, in images
+_ZOOM = 0.8  # the middle one; each glyph's own is within 25 % of it
+_SHIFT, _DISTRACTOR_SHIFT = 4 / _SIZE, 14 / _SIZE  # at most, in images
+_GAP = (0.18, 0.48)  # between the luminances of background and glyph
+_TEXTURE, _OPACITY = 0.4, 0.6  # at most: the pattern's amplitude, the distractor's opacity
 
 
 class Glyphs(ImageSource):
@@ -53,7 +50,7 @@ class Glyphs(ImageSource):
 
     classes = 500
 
-    def __init__(self, split: str = "stream", size: int = SIZE, classes: int = 500) -> None:
+    def __init__(self, split: str = "stream", size: int = _SIZE, classes: int = 500) -> None:
         in_range(8, 512, size=size)
         in_range(2, 500, classes=classes)
         self.split, self.size, self.classes = split, size, classes
@@ -68,9 +65,9 @@ class Glyphs(ImageSource):
         draws = _Draws(index + self.first)
         label = draws.integers(self.classes)
         other = draws.integers(self.classes)
-        variant, other_variant = draws.integers(len(FONTS)), draws.integers(len(FONTS))
-        drawn = torch.cat([label * len(FONTS) + variant, other * len(FONTS) + other_variant])
-        pose = torch.cat([_pose(draws, shift * self.size) for shift in (SHIFT, DISTRACTOR_SHIFT)])
+        variant, other_variant = draws.integers(len(_FONTS)), draws.integers(len(_FONTS))
+        drawn = torch.cat([label * len(_FONTS) + variant, other * len(_FONTS) + other_variant])
+        pose = torch.cat([_pose(draws, shift * self.size) for shift in (_SHIFT, _DISTRACTOR_SHIFT)])
         mask, distractor = _posed(self.templates[drawn], pose, self.size).chunk(2)
         return _painted(mask, distractor, draws), label
 
@@ -102,7 +99,7 @@ class _Draws:
 def _pose(draws: _Draws, shift: float) -> Tensor:
     """The affine map from image to template pixels, both from the centre: rows x and y, [B,2,3]."""
     half = draws.uniform(-0.2126, 0.2126, 1)  # tan(24 degrees / 2)
-    zoom, stretch = ZOOM * draws.uniform(0.75, 1.25, 1), draws.uniform(-0.2, 0.2, 1)
+    zoom, stretch = _ZOOM * draws.uniform(0.75, 1.25, 1), draws.uniform(-0.2, 0.2, 1)
     shear, offset = draws.uniform(-0.3, 0.3, 1), draws.uniform(-shift, shift, 2)
     cos, sin = (1 - half * half) / (1 + half * half), 2 * half / (1 + half * half)
     x = torch.cat([cos + shear * sin, shear * cos - sin], 1) / (zoom * (1 + stretch))
@@ -123,11 +120,11 @@ def _posed(template: Tensor, pose: Tensor, size: int) -> Tensor:
 
 def _painted(mask: Tensor, distractor: Tensor, draws: _Draws) -> Tensor:
     """Background, distractor and glyph on top: two opacities [B,1,S,S] -> uint8 [B,3,S,S]."""
-    gap, size = draws.uniform(*GAP, 1), mask.shape[-1]
+    gap, size = draws.uniform(*_GAP, 1), mask.shape[-1]
     middle = gap / 2 + (1 - gap) * draws.uniform(0, 1, 1)
     half = torch.where(draws.uniform(-1, 1, 1) < 0, gap, -gap) / 2
     image = _colour(middle + half, draws) + _texture(draws, size)
-    opacity = draws.uniform(0, OPACITY / 255, 1, 1, 1)
+    opacity = draws.uniform(0, _OPACITY / 255, 1, 1, 1)
     image = image + (draws.uniform(0, 255, 3, 1, 1) - image) * (distractor * opacity)
     ink = _colour(middle - half, draws) + _texture(draws, size)
     image = image + (ink - image) * (mask * (1 / 255))
@@ -146,7 +143,7 @@ def _colour(luminance: Tensor, draws: _Draws) -> Tensor:
 
 def _texture(draws: _Draws, size: int) -> Tensor:
     """A smooth random pattern [B,3,S,S] around 0: 4x4 numbers, interpolated."""
-    strength = draws.uniform(0, 255 * TEXTURE, 1, 1, 1)
+    strength = draws.uniform(0, 255 * _TEXTURE, 1, 1, 1)
     knots = draws.uniform(-1, 1, 3, 4, 4) * strength
     position = torch.arange(size) * (3 / (size - 1))
     left = position.long().clamp(max=2)
@@ -156,24 +153,12 @@ def _texture(draws: _Draws, size: int) -> Tensor:
     return rows[:, :, left] * (1 - weight) + rows[:, :, left + 1] * weight
 
 
-# ---- templates ----
-
-
 @functools.cache
-def templates(size: int = SIZE) -> Tensor:
-    """Every class in every font, uint8 [500*12,T,T]; rendered in a quarter of a second."""
-    return render(codepoints(), size)
-
-
-def codepoints() -> list[int]:
-    """The 500 committed classes, in the order of selection."""
+def templates(size: int = _SIZE) -> Tensor:
+    """Every class in every font, centred, uint8 [500*12,T,T]; rendered in a quarter of a second."""
     text = (Path(__file__).parent / "glyphs.txt").read_text(encoding="utf-8")
-    return [int(line.split()[0], 16) for line in text.splitlines()]
-
-
-def render(codes: Sequence[int], size: int = SIZE) -> Tensor:
-    """Codepoints in every font, centred, for images of that size: uint8 [N,T,T], 12 for each codepoint."""
-    fonts = [_font(name) for name in FONTS]
+    codes = [int(line.split()[0], 16) for line in text.splitlines()]
+    fonts = [_font(name) for name in _FONTS]
     drawn = [_template(font, chr(code), size) for code in codes for font in fonts]
     return torch.from_numpy(np.stack(drawn))
 
@@ -190,7 +175,7 @@ def _template(font: ImageFont.FreeTypeFont, character: str, size: int) -> np.nda
     glyph = Image.new("L", (192, 192))
     ImageDraw.Draw(glyph).text((64, 48), character, fill=255, font=font)
     glyph = glyph.crop(glyph.getbbox())
-    scale, side = INK * size / max(glyph.size), round(TEMPLATE * size)
+    scale, side = _INK * size / max(glyph.size), round(_TEMPLATE * size)
     glyph = glyph.resize([max(1, round(old * scale)) for old in glyph.size], Image.Resampling.BOX)
     template = Image.new("L", (side, side))
     template.paste(glyph, ((side - glyph.width) // 2, (side - glyph.height) // 2))

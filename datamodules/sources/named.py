@@ -9,9 +9,7 @@ from .arrays import Digits
 from .folder import ImageFolder, ImageNet, class_folders, has_synsets
 from .glyphs import Glyphs
 
-KINDS: dict[str, type[ImageSource]] = {
-    kind.__name__: kind for kind in (Digits, Glyphs, ImageFolder, ImageNet)
-}
+_KINDS: tuple[type[ImageSource], ...] = (Digits, Glyphs, ImageFolder, ImageNet)
 
 Labels = Literal["folders", "imagenet"] | None
 
@@ -58,4 +56,5 @@ def open_source(
 ) -> ImageSource:
     """The source that `source_config` describes."""
     config = source_config(name, size, split, crop, labels)
-    return KINDS[config["class_path"]](**config["init_args"])
+    (kind,) = (kind for kind in _KINDS if kind.__name__ == config["class_path"])
+    return kind(**config["init_args"])

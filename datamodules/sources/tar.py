@@ -37,7 +37,7 @@ def shard_name(number: int) -> str:
 
 
 def shard_size(speed: int, at_least: int = SHARD) -> int:
-    """Images in a shard: whole segments, at least `least` images."""
+    """Images in a shard: whole segments, with `at_least` images or more."""
     return speed * -(-at_least // speed)
 
 
@@ -57,7 +57,7 @@ def corruptions_in(text: str) -> tuple[tuple[str, float], ...]:
     return tuple((ALIASES.get(name, name), severity) for name, severity in pair if severity > 0)
 
 
-def members(number: int) -> list[str]:
+def _members(number: int) -> list[str]:
     """Names in the archive of a sample's three parts."""
     return [f"sample_{number}.{key}" for key in ("info", "input.jpg", "output.cls")]
 
@@ -70,7 +70,7 @@ def write_shard(path: Path, samples: Iterable[Sample]) -> None:
     ):
         for number, sample in enumerate(samples):
             contents = (sample.info.encode(), sample.jpeg, str(sample.label).encode())
-            for name, content in zip(members(number), contents, strict=True):
+            for name, content in zip(_members(number), contents, strict=True):
                 member = tarfile.TarInfo(name)
                 member.size, member.mode = len(content), 0o444
                 tar.addfile(member, io.BytesIO(content))
@@ -88,11 +88,11 @@ class Shard:
             with path.open("rb") as file:
                 self.bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             self.places = dict(self._members())
-            if not all(name in self.places for k in range(len(self)) for name in members(k)):
+            if not all(name in self.places for k in range(len(self)) for name in _members(k)):
                 raise ValueError("samples are missing")
         # A ValueError comes of an empty file, too, and of names that are not text.
         except (OSError, ValueError) as error:
-            raise damaged(path, error) from error
+            raise _damaged(path, error) from error
         if size not in (None, len(self)) or not len(self):
             raise HoldfastError(
                 f"{path} contains {len(self)} images, not {size or 'any'}. If its layout is another, pass "
@@ -101,7 +101,9 @@ class Shard:
 
     def _members(self) -> Iterator[tuple[str, slice]]:
         """The files in the archive, with the position of their bytes."""
-        start = 0  # of a header; tarfile's own reader takes three times as long
+        start = (
+            0  # of a header; tarfile takes four times as long, and ends silently at a damaged one
+        )
         while start + 512 <= len(self.bytes) and (head := self.bytes[start : start + 512])[0]:
             size = int(head[124:136].strip(b"\0 ") or b"0", 8)
             stated = int(head[148:156].strip(b"\0 ") or b"0", 8)
@@ -118,16 +120,16 @@ class Shard:
         return len(self.places) // 3
 
     def __getitem__(self, number: int) -> Sample:
-        info, jpeg, label = (self.bytes[self.places[name]] for name in members(number))
+        info, jpeg, label = (self.bytes[self.places[name]] for name in _members(number))
         try:
             sample = Sample(info.decode(), jpeg, int(label))
             corruptions_in(sample.info)
         except (KeyError, ValueError) as error:
-            raise damaged(self.path, error) from error
+            raise _damaged(self.path, error) from error
         return sample
 
 
-def damaged(path: Path, error: Exception) -> HoldfastError:
+def _damaged(path: Path, error: Exception) -> HoldfastError:
     """The message for a shard that is cut or changed."""
     return HoldfastError(
         f"The shard {path} is damaged ({reason(error)}). Remove it and download or generate it again."

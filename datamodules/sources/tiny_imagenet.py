@@ -9,8 +9,8 @@ import torch
 from ... import HoldfastError, one_of
 from .folder import Crop, ImageFolder
 
-CLASSES = 200
-CALIBRATION = 10  # validation images of each class that are kept from streams
+_CLASSES = 200
+_CALIBRATION = 10  # validation images of each class that are kept from streams
 
 
 class TinyImageNet(ImageFolder):
@@ -44,22 +44,19 @@ class TinyImageNet(ImageFolder):
                 f"as {annotations} says, such as {folder / 'n01443537' / 'val_0.JPEG'}."
             )
         super().__init__(folder, 64, crop)
-        if self.classes != CLASSES:
+        if self.classes != _CLASSES:
             raise HoldfastError(
-                f"{folder} has {self.classes} class folders instead of Tiny ImageNet's {CLASSES}. Pass the "
-                "folder that contains train/ and val/ with one folder per synset."
+                f"{folder} has {self.classes} class folders instead of Tiny ImageNet's {_CLASSES}. Pass "
+                "the folder that contains train/ and val/ with one folder per synset."
             )
         self.split = split
-        if split != "train":
-            self._choose(split == "calibration")
-
-    def _choose(self, calibration: bool) -> None:
-        """Keep the images of one part of the validation images."""
+        if split == "train":
+            return
         digests = [hashlib.sha256(Path(p).name.encode()).hexdigest() for p in self.dataset]
         rows = []
-        for number in range(CLASSES):
+        for number in range(_CLASSES):
             of_class = torch.nonzero(self.labels == number).flatten().tolist()
-            first = sorted(of_class, key=lambda row: digests[row])[:CALIBRATION]
-            rows += first if calibration else [row for row in of_class if row not in first]
+            first = sorted(of_class, key=lambda row: digests[row])[:_CALIBRATION]
+            rows += first if split == "calibration" else [r for r in of_class if r not in first]
         self.dataset = [self.dataset[row] for row in sorted(rows)]
         self.labels = self.labels[sorted(rows)]

@@ -13,7 +13,7 @@ from torch import nn
 from holdfast import HoldfastError
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.results.model_agreement import estimate, from_files
-from holdfast.benchmarks.results.predictions import Predictions, load, save
+from holdfast.benchmarks.results.predictions import Predictions, read_predictions, write_predictions
 from holdfast.benchmarks.train import ensemble
 from holdfast.benchmarks.train.ensemble import task_of
 from holdfast.benchmarks.train.image_task import base_model, features_of, reinitialised
@@ -56,7 +56,7 @@ def test_every_member_has_predictions(folder: Path) -> None:
         "tune/seed0/head-1": 2,
         "scratch/seed0/order-0.5": 2,
     }
-    sets = load(sorted((folder / "out/probe/seed0/head-1").glob("*-steps40.npz"))[0])
+    sets = read_predictions(sorted((folder / "out/probe/seed0/head-1").glob("*-steps40.npz"))[0])
     sizes = {name: len(own.ids) for name, own in sets.items()}
     assert sizes == {"validation": 150, "fog": 100, "contrast": 100}
     assert (sets["validation"].classes == sets["validation"].labels).mean() > 0.5
@@ -109,7 +109,7 @@ def test_probes_and_their_projnorm_are_those_of_sgd(folder: Path) -> None:
     for member, weight in zip(own, found, strict=True):
         expected = by_sgd(member, features, labels, lr=0.5, weight_decay=0.1)
         torch.testing.assert_close(weight, expected, rtol=1e-4, atol=1e-5)
-    sets, short = load(job.file(own[3])), own[3]._replace(budget=6)
+    sets, short = read_predictions(job.file(own[3])), own[3]._replace(budget=6)
     predicted = torch.tensor(sets["fog"].classes)
     heads = (
         by_sgd(short, features, labels, lr=0.03),
@@ -181,7 +181,7 @@ def test_predictions_made_elsewhere(tmp_path: Path) -> None:
         order = random.permutation(200)
         known = Predictions(ids[order], classes[order], labels[order], {})
         new = Predictions(ids[order], shift[order], None, {})
-        save(tmp_path / f"m{number}.npz", {"validation": known, "new": new})
+        write_predictions(tmp_path / f"m{number}.npz", {"validation": known, "new": new})
     files = sorted(tmp_path.glob("*.npz"))
     (models,) = from_files(files, "mine")
     assert (models.val_labels == labels).all()
@@ -191,7 +191,7 @@ def test_predictions_made_elsewhere(tmp_path: Path) -> None:
     assert main(["estimators", "agree", str(tmp_path)]) == 0
     files[0].write_bytes(b"PK")
     with pytest.raises(HoldfastError, match=re.escape(str(files[0]))):
-        load(files[0])
+        read_predictions(files[0])
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from holdfast.benchmarks.cli import main
-from holdfast.benchmarks.results.predictions import load
+from holdfast.benchmarks.results.predictions import read_predictions
 
 transformers = pytest.importorskip("transformers")
 datasets = pytest.importorskip("datasets")
@@ -91,7 +91,7 @@ def test_question_answering(kind: str, tmp_path: Path, capsys: pytest.CaptureFix
     assert trained(tmp_path, "qa", base, "finetune", "{lr: 0.01, batch: 20}", "[2, 60]") == 0
     files = sorted((tmp_path / "out").rglob("*.npz"))
     assert len(files) == 4
-    own = load(files[-1])["validation"]
+    own = read_predictions(files[-1])["validation"]
     assert own.classes.shape == (60, 2)
     assert (own.labels[:, 1] - own.labels[:, 0] == 1).all()  # colour and thing
     assert (own.classes == own.labels).all(1).mean() > 0.3  # by chance 1 in 36
@@ -113,7 +113,9 @@ def test_text_classification(training: str, tmp_path: Path) -> None:
         kind, settings, most = "gpt2", "{lr: 0.3}", 1500
     base = language_model(tmp_path / kind, kind)
     assert trained(tmp_path, "classification", base, training, settings, f"[1, {most}]") == 0
-    sets = [load(file)["validation"] for file in sorted((tmp_path / "out").rglob("*.npz"))]
+    sets = [
+        read_predictions(file)["validation"] for file in sorted((tmp_path / "out").rglob("*.npz"))
+    ]
     assert all(own.labels is not None and own.labels.min() == 0 for own in sets)
     right = [(own.classes == own.labels).mean() for own in sets]
     assert np.mean(right[2:]) > 0.6

@@ -22,7 +22,7 @@ from holdfast.benchmarks.papers.agreement.tables import (
 from holdfast.benchmarks.papers.engine.page import section
 from holdfast.benchmarks.papers.engine.table import Table, tidy
 from holdfast.benchmarks.papers.engine.verdicts import FAILS, HOLDS, PREMISE, state
-from holdfast.benchmarks.results.predictions import Predictions, save
+from holdfast.benchmarks.results.predictions import Predictions, write_predictions
 
 LINEAR, OFF = ("gaussian_noise", "glass_blur", "fog"), ("contrast",)
 
@@ -46,7 +46,7 @@ def write(folder: Path, source: str, seed: int, likeness: float) -> None:
             scores = {f"{k}{end}": luck for k in ("confidence", "entropy") for end in ("", "_T")}
             far = float(np.exp(20 * wrong.mean())) if loss else None
             sets[shift] = Predictions(np.arange(count), classes, labels, scores, far)
-        save(folder / "probe" / f"seed{seed}" / source / f"{number}.npz", sets)
+        write_predictions(folder / "probe" / f"seed{seed}" / source / f"{number}.npz", sets)
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from common import plain_trainer, tiny_net
 from made_up import made_up
+from torch import Tensor
 
 from holdfast import HoldfastError
 from holdfast.benchmarks.papers.accuracy import accuracy
@@ -33,6 +35,7 @@ from holdfast.datamodules import (
     Glyphs,
     MixedDomains,
     Recurring,
+    ReorderingWrapper,
     Stream,
 )
 from holdfast.methods import MEMO, RDumb, Tent, TTAMethod
@@ -44,6 +47,17 @@ def stretches() -> Corrupted:
 
 def ccc() -> CCC:
     return CCC(Glyphs(), calibration="glyphs", images=640, table="imagenet", quality=None)
+
+
+class SortedByClass(ReorderingWrapper):
+    def find_order(self, number: int) -> Tensor:
+        positions = super().find_order(number)
+        return positions[self.known_labels(positions).argsort()]
+
+
+class OneImage(Corrupted):
+    def source_index(self, index: Tensor, numbers: Tensor) -> Tensor:
+        return torch.zeros_like(index)
 
 
 STREAMS = {  # each with the protocol that its provenance is to give
@@ -66,6 +80,14 @@ STREAMS = {  # each with the protocol that its provenance is to give
         lambda: ClassImbalance(stretches(), ratio=10),
         "classes imbalanced 10 to 1, 64 images of each corruption",
     ),
+    "a wrapper of one's own": (
+        lambda: Recurring(SortedByClass(stretches(), 64), visits=2),
+        "SortedByClass, 2 visits, 64 images of each corruption",
+    ),
+    "a stream of one's own": (
+        lambda: OneImage(Glyphs(), each=64),
+        "OneImage, 64 images of each corruption",
+    ),
 }
 
 
@@ -74,6 +96,9 @@ def test_a_stream_has_a_protocol(name: str) -> None:
     make, expected = STREAMS[name]
     stream: Stream = make()
     facts = json.loads(json.dumps({**stream.identity, "setting": list(stream.identity)}))
+    assert protocol(facts).stream == expected
+    for wrapper in facts.get("wrappers", ()):  # as earlier versions recorded them
+        del wrapper["order"]
     assert protocol(facts).stream == expected
 
 
@@ -108,10 +133,17 @@ def two(folder: Path, facts: dict[str, Any], **names: str) -> None:
 
 
 CORRELATED = {"wrappers": [{"wrapper": "CorrelatedLabels", "delta": 0.1}]}
+UNKNOWN = {"wrappers": [{"wrapper": "SortedByClass"}]}
 
 
 @pytest.mark.parametrize(
-    "facts", [CORRELATED, {"resets": [{"class": "SegmentReset"}]}, {"parts": [[0, "", 5000]]}]
+    "facts",
+    [
+        CORRELATED,
+        UNKNOWN,
+        {"resets": [{"class": "SegmentReset"}]},
+        {"parts": [[0, "", 5000]]},
+    ],
 )
 def test_settings_of_different_protocols_have_no_mean(
     tmp_path: Path, facts: dict[str, Any]

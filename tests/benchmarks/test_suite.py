@@ -194,7 +194,8 @@ def test_scales(tmp_path: Path) -> None:
     path.write_text(yaml.safe_dump(own, sort_keys=False))
     assert grid.scales(path) == ["small", "large"]
     assert [
-        (suite["out"], suite["seeds"]) for suite in map(grid.read_suite, [path, path], [None, "large"])
+        (suite["out"], suite["seeds"])
+        for suite in map(grid.read_suite, [path, path], [None, "large"])
     ] == [
         ("small", [0]),
         ("own", [1]),

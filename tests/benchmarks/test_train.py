@@ -3,6 +3,7 @@
 import hashlib
 import json
 import pickle
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,14 @@ from torchvision import datasets
 from holdfast import HoldfastError
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.train import source_models
-from holdfast.benchmarks.train.source_models import EMBEDDED, PAD, augmented, by_sgd, draw
+from holdfast.benchmarks.train.source_models import (
+    EMBEDDED,
+    PAD,
+    augmented,
+    by_sgd,
+    cropped,
+    draw,
+)
 from holdfast.datamodules import ImageSource
 from holdfast.methods.backbones import load_backbone, normalised
 from holdfast.methods.backbones.load import provenance
@@ -42,7 +50,10 @@ def test_a_network_for_glyphs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert net.get_submodule("net.stem")(torch.rand(1, 3, 32, 32)).shape == (1, 8, 16, 16)
 
 
-def test_an_interrupt_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    """The same command then needs no training, and one with other settings is refused."""
     file = tmp_path / "net.safetensors"
     file.write_text("old")
 
@@ -52,7 +63,14 @@ def test_an_interrupt_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(source_models, "accuracy", interrupt)
     assert main(["train", "digits", "--steps", "4", "--out", str(file)]) == 130
     assert file.read_text() == "old"
+    monkeypatch.undo()
+    (checkpoint,) = set(tmp_path.iterdir()) - {file}
+    assert main(["train", "digits", "--steps", "5", "--out", str(file)]) == 2
+    assert f"{checkpoint} belongs to a training run with other settings" in capsys.readouterr().err
+    monkeypatch.setattr(source_models, "draw", None)
+    assert main(["train", "digits", "--steps", "4", "--out", str(file)]) == 0
     assert list(tmp_path.iterdir()) == [file]
+    assert provenance(str(file))["steps"] == "4"
 
 
 @pytest.fixture
@@ -110,22 +128,21 @@ def trained(source: Sixteen, unfinished: Path, seed: int = 5) -> dict[str, Tenso
     torch.manual_seed(seed)
     net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(3600, 10))
     model = normalised(net, [0.5] * 3, [0.25] * 3)
-    training = by_sgd(model, source, 8, 2, seed)
-    training.facts = {"seed": seed}
+    training = by_sgd(model, partial(cropped, source, 8, seed), 2, 2, {"seed": seed})
     training.carry_out(unfinished)
     return model.state_dict()
 
 
 def test_training_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
-    whole = trained(Sixteen(), tmp_path / "a")
-    with pytest.raises(KeyboardInterrupt):
-        trained(Sixteen(3), tmp_path / "b")
+    whole = trained(Sixteen(), tmp_path / "a.ckpt")
+    with pytest.raises(KeyboardInterrupt, match="same command"):
+        trained(Sixteen(3), tmp_path / "b.ckpt")
+    with pytest.raises(HoldfastError, match="other settings"):
+        trained(Sixteen(), tmp_path / "b.ckpt", seed=6)
     again = Sixteen(2)
-    resumed = trained(again, tmp_path / "b")
+    resumed = trained(again, tmp_path / "b.ckpt")
     assert again.patience == 0  # only the second epoch's two batches
     assert all(torch.equal(value, resumed[name]) for name, value in whole.items())
-    with pytest.raises(HoldfastError, match="other settings"):
-        trained(Sixteen(), tmp_path / "b", seed=6)
 
 
 def test_augmentation() -> None:

@@ -18,11 +18,11 @@ from holdfast.datamodules import (
     CCC,
     CINC,
     Batch,
+    CCCShards,
     CINCHoldout,
     Clean,
     ImageNet,
     ImageSet,
-    Shards,
     Stream,
 )
 from holdfast.methods import RDumb
@@ -75,8 +75,8 @@ STREAMS: dict[str, Make] = {
     ),
     "sketch": lambda root, **k: ImageSet("imagenet-sketch", str(root / "sketch"), size=SIZE, **k),
     "clean": lambda root, **k: Clean(ImageNet(root / "val", SIZE), **k),
-    "shards": lambda root, **k: CCC(
-        Shards(str(root / "shards"), shard_images=30), "medium", SPEED, None, **k
+    "shards": lambda root, **k: CCCShards(
+        str(root / "shards"), "medium", SPEED, None, shard_images=30, **k
     ),
 }
 
@@ -109,7 +109,7 @@ def test_through_a_trainer(root: Path, wholes: dict[str, Batch], name: str, tmp_
     assert rows[-1]["images"] == data.images
     assert rows[0]["corruptions"] == [list(pair) for pair in data.segment(0).corruptions]
     facts = json.loads((tmp_path / "provenance.json").read_text())
-    assert facts["stream"] == type(data).__name__
+    assert facts["stream"] == type(data).__name__.removesuffix("Shards")
     assert set(wholes[name].labels.tolist()) == {0, 2, 281, 386}
 
 

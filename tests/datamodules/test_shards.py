@@ -14,7 +14,7 @@ from processes import started, until
 
 from holdfast import HoldfastError
 from holdfast.benchmarks.cli import main
-from holdfast.datamodules import CCC, Digits, Shards
+from holdfast.datamodules import CCC, CCCShards, CorrelatedLabels, Digits
 from holdfast.datamodules.sources.tar import (
     Sample,
     Shard,
@@ -62,10 +62,10 @@ def generated(calibration: Path, **kwargs: object) -> CCC:
     return CCC(Digits(), TARGET, SPEED, calibration=calibration, corruptions=NAMES, **options)  # type: ignore[arg-type]
 
 
-def read(root: Path, **kwargs: object) -> CCC:
+def read(root: Path, **kwargs: object) -> CCCShards:
     """The stream of the shards in a folder."""
-    options = {"images": 90, "num_workers": 0, "batch_size": 16, **kwargs}
-    return CCC(Shards(str(root), shard_images=25), TARGET, SPEED, **options)  # type: ignore[arg-type]
+    options = {"images": 90, "num_workers": 0, "batch_size": 16, "shard_images": 25, **kwargs}
+    return CCCShards(str(root), TARGET, SPEED, **options)  # type: ignore[arg-type]
 
 
 def test_official_sizes_and_names() -> None:
@@ -105,6 +105,9 @@ def test_shards_are_the_stream(root: Path, calibration: Path, num_workers: int) 
     assert [str(data.segment(k)) for k in range(9)] == [str(expected.segment(k)) for k in range(9)]
     later = joined(list(read(root, start=47, images=None).test_dataloader()))
     assert torch.equal(later.images, ours.images[47:])
+    assert data.identity.items() >= {"stream": "CCC", "target": TARGET, "speed": SPEED}.items()
+    sorted_labels = CorrelatedLabels(data, delta=0).labels(torch.arange(SPEED))
+    assert sorted_labels.unique_consecutive().unique(return_counts=True)[1].max() == 1
 
 
 def test_generation_is_resumed(
@@ -166,7 +169,7 @@ def test_refusals_before_the_start(root: Path, kwargs: dict, sentence: str) -> N
         read(root, **kwargs)
     assert "\n" not in str(error.value)
     with pytest.raises(HoldfastError, match="`holdfast generate`"):
-        Shards("https://example.org/ccc")
+        CCCShards("https://example.org/ccc")
 
 
 def test_a_shard_missing_in_the_middle_is_named(copied: Path) -> None:
@@ -197,11 +200,12 @@ def jpeg() -> bytes:
     ],
 )
 def test_damaged_samples(tmp_path: Path, sample: Sample, sentence: str) -> None:
-    (tmp_path / "run").mkdir()
-    write_shard(tmp_path / "run" / shard_name(0), [sample])
-    source = Shards(str(tmp_path), shard_images=1).open("run", 1, 1)
+    folder = tmp_path / run_name(TARGET, 1, 43)
+    folder.mkdir()
+    write_shard(folder / shard_name(0), [sample])
+    stream = CCCShards(str(tmp_path), TARGET, 1, images=1, shard_images=1)
     with pytest.raises(HoldfastError, match=sentence) as error:
-        source.load(torch.arange(1), torch.zeros(1))
+        stream.batch(torch.arange(1))
     assert "\n" not in str(error.value)
 
 
@@ -225,9 +229,9 @@ def test_flipped_bits_are_refused(copied: Path, at: int) -> None:
 
 
 def test_from_the_command_line(root: Path, tmp_path: Path) -> None:
-    words = ["--model", "Source", "--model.backbone", "digits", "--data", "CCC"]
-    words += ["--data.source", "Shards", "--data.source.root", str(root)]
-    words += ["--data.source.shard_images", "25", "--data.difficulty", "30", "--data.speed", "10"]
+    words = ["--model", "Source", "--model.backbone", "digits", "--data", "CCCShards"]
+    words += ["--data.root", str(root), "--data.shard_images", "25"]
+    words += ["--data.difficulty", "30", "--data.speed", "10"]
     words += ["--data.images", "null", "--data.num_workers", "0", "--trainer.accelerator", "cpu"]
     assert main(["test", *words, "--out", str(tmp_path / "run")]) == 0
     rows = read_rows(tmp_path / "run")
