@@ -145,7 +145,7 @@ class AdvPerturb(AccuracyEstimator):
 
     def estimate(self, method: Adapting, images: Tensor) -> Tensor:
         source = self.remember(method).to(images)
-        logits = method.predict_by(source, self.attacked(images, source))
+        logits = method.predict(self.attacked(images, source), source)
         return agreement(predicted(method, images), finite(logits).argmax(1))
 
     @torch.enable_grad()

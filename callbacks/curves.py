@@ -1,14 +1,16 @@
 """Curves of a run in the Trainer's loggers: means over some batches against the images seen."""
 
 import math
+import time
 from statistics import fmean
 from typing import Any
 
 from lightning.fabric.loggers import Logger
 from lightning.pytorch import Callback, LightningModule, Trainer
+from torch import Tensor
 
+from ..tensors import on_host
 from .estimator import AccuracyEstimator
-from .later import Later
 from .observer import Observer
 from .protocols import callbacks_of, method_of, stream_of
 
@@ -117,6 +119,48 @@ class Curves(Callback):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         vars(self).update(state_dict)
+
+
+class Later:
+    """Scalars by name, with associated data, that are waiting to be read.
+
+    >>> import torch
+    >>> later = Later()
+    >>> later.add({"loss": torch.tensor(0.5)}, "step 0")  # to be read now: a CPU has no need to wait
+    True
+    >>> later.read()
+    [({'loss': 0.5}, 'step 0')]
+
+    Args:
+        steps: maximum number of steps that are queued, on an accelerator.
+        seconds: maximum time for which they are queued.
+    """
+
+    def __init__(self, steps: int = 50, seconds: float = 1.0) -> None:
+        self.steps, self.seconds, self.since = steps, seconds, time.monotonic()
+        self.waiting: list[tuple[dict[str, Any], Any]] = []
+
+    def add(self, values: dict[str, Any], data: Any) -> bool:
+        """Queue a step's values with other data of it; returns whether it is time to read."""
+        self.waiting.append((values, data))
+        full = len(self.waiting) >= self.steps
+        far = [v for v in values.values() if isinstance(v, Tensor) and v.device.type != "cpu"]
+        return full or not far or time.monotonic() - self.since >= self.seconds
+
+    def read(self) -> list[tuple[dict[str, float], Any]]:
+        """All queued values as numbers; empties the queue."""
+        waiting, self.waiting, self.since = self.waiting, [], time.monotonic()
+        remote = [
+            (number, name)
+            for number, (values, _) in enumerate(waiting)
+            for name, value in values.items()
+            if isinstance(value, Tensor) and value.device.type != "cpu"
+        ]
+        if remote:
+            far = [waiting[number][0][name].reshape(()) for number, name in remote]
+            for (number, name), value in zip(remote, on_host(*far), strict=True):
+                waiting[number][0][name] = value
+        return [({k: float(v) for k, v in values.items()}, data) for values, data in waiting]
 
 
 def batches_ahead(trainer: Trainer) -> float:

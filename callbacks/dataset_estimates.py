@@ -11,10 +11,10 @@ from torch import Tensor
 from .. import HoldfastError, in_range
 from ..batch import LabelledImages
 from ..run_folder import OUTPUTS
+from ..tensors import finite_images
 from .estimator import at_most, source_outputs
 from .functional import confidence as cf
 from .functional import transport as ot
-from .functional.scores import finite_images
 from .observer import Observer, undisturbed
 from .protocols import method_of, stream_of
 from .record import save_arrays

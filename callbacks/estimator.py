@@ -13,8 +13,8 @@ from torch import Tensor
 
 from .. import HoldfastError, in_range
 from ..batch import LabelledImages
+from ..tensors import only_finite
 from .functional.bands import Band
-from .functional.scores import without_bad
 from .observer import InPredictions, undisturbed
 from .protocols import Adapting, method_of
 
@@ -52,7 +52,7 @@ class AccuracyEstimator(InPredictions, ABC):
         method.check_images(images)
         method.recover()
         self.band = None
-        images = without_bad(images)
+        images = only_finite(images)
         answer: Tensor | float | None = math.nan
         if self.of_batches and not len(images):
             self.details = {}

@@ -23,7 +23,7 @@ class Observer(Callback):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls.name = cls.__name__
+        cls.name = vars(cls).get("name", cls.__name__)
 
     @property
     def state_key(self) -> str:

@@ -5,14 +5,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from lightning.pytorch import LightningDataModule, LightningModule, Trainer
+from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor
 from torch.special import entr
 
-from .. import HoldfastError, in_range
-from .functional.scores import scored, softmax_score, without_bad
+from .. import in_range
+from ..tensors import only_finite
+from .functional.scores import softmax_score
 from .observer import Observer, undisturbed
-from .protocols import Adapting, Streaming, method_of
+from .protocols import Adapting, method_of
 
 
 class PredictionStatistics(Observer):
@@ -40,7 +41,7 @@ class PredictionStatistics(Observer):
 
     def note(self, logits: Tensor) -> Mapping[str, float]:
         """The values after a batch with these logits [B,C], NaN where images are not finite."""
-        logits = without_bad(logits)
+        logits = only_finite(logits)
         counts = torch.bincount(logits.argmax(1), minlength=logits.shape[1]).cpu()
         self.counts = [*self.counts, counts][-self.window :]
         total = torch.stack(self.counts).sum(0)
@@ -83,84 +84,3 @@ class PeriodicObserver(Observer, ABC):
             with undisturbed(images.device):
                 self.details = self.observe(method, images)
         return self.details
-
-
-class WeightMagnitude(PeriodicObserver):
-    """Euclidean norm of all adapted weights, and their distance from the source model's.
-
-    CCC's explanation of collapse (Press et al. 2023, figs. 2.6c and A.2 of the thesis): the weights grow
-    without bound. Columns: `norm`, `moved`, and `norm NAME` for each parameter with `layers`.
-
-    Args:
-        every: steps from one measurement to the next.
-        layers: one column for each adapted parameter, too.
-    """
-
-    def __init__(self, every: int = 100, layers: bool = False) -> None:
-        super().__init__(every)
-        self.layers = layers
-
-    def observe(self, method: Adapting, images: Tensor) -> Mapping[str, float]:
-        pairs = [*method.parameters_with_source()]
-        if not pairs:
-            return {}
-        now = [parameter.detach() for parameter, _ in pairs]
-        norms = torch.stack(torch._foreach_norm(now))
-        moved = torch.stack(torch._foreach_norm(torch._foreach_sub(now, [s for _, s in pairs])))
-        found = {"norm": float(norms.norm()), "moved": float(moved.norm())}
-        if self.layers:
-            names = {id(p): name for name, p in method.backbone.named_parameters()}
-            for (parameter, _), norm in zip(pairs, norms.tolist(), strict=True):
-                found[f"norm {names[id(parameter)]}"] = norm
-        return found
-
-
-class HoldOut(PeriodicObserver):
-    """Accuracy on held-out images of another stream, while a model adapts (thesis, §3.2).
-
-    The model predicts them in batches, without adapting to them. Column of the record: `accuracy`.
-
-    Args:
-        stream: the held-out images, from its `start` on, such as what the run does not reach of its own.
-        images: number of held-out images.
-        every: steps from one measurement to the next.
-
-    Raises HoldfastError if `stream` is not a stream, or is too short.
-    """
-
-    def __init__(self, stream: LightningDataModule, images: int = 1000, every: int = 10) -> None:
-        super().__init__(every)
-        in_range(1, images=images)
-        if not isinstance(stream, Streaming):
-            raise HoldfastError(f"{type(stream).__name__} is not a stream. Pass HoldOut one.")
-        end = stream.start + images
-        if stream.images is not None and end > stream.images:
-            raise HoldfastError(
-                f"The held-out stream has {stream.images} images, not {end}. Use fewer, or start earlier."
-            )
-        self.stream, self.images = stream, images
-
-    def on_test_start(self, *_: Any) -> None:
-        first = self.stream.start
-        index = torch.arange(first, first + self.images).split(64)
-        batches = [self.stream.batch(positions) for positions in index]
-        self._held = [(compact(batch.images.cpu()), batch.labels) for batch in batches]
-
-    def observe(self, method: Adapting, images: Tensor) -> Mapping[str, float]:
-        right = known = 0.0
-        for held, labels in self._held:
-            found = scored(method.predict(images_of(held).to(images.device)).cpu(), labels)
-            right += float(found["correct"].sum())
-            known += float((found["labels"] >= 0).sum())
-        return {"accuracy": right / known} if known else {}
-
-
-def compact(images: Tensor) -> Tensor:
-    """Images [B,3,H,W] in [0,1] as bytes, if that is lossless."""
-    as_bytes = images.mul(255).round().to(torch.uint8)
-    return as_bytes if torch.equal(images_of(as_bytes), images) else images.clone()
-
-
-def images_of(kept: Tensor) -> Tensor:
-    """The images [B,3,H,W] in [0,1], as before `compact`."""
-    return kept.float() / 255 if kept.dtype == torch.uint8 else kept

@@ -22,7 +22,7 @@ from .. import HoldfastError
 from ..files import first_difference, jsonable, read_json, write_json
 from ..run_folder import PROVENANCE
 from .estimator import AccuracyEstimator
-from .protocols import Adapting, callbacks_of, method_of, stream_of
+from .protocols import Recorded, callbacks_of, method_of, stream_of
 from .recovery import Recovery, arguments
 
 PACKAGES = ("holdfast", "torch", "torchvision", "lightning", "timm", "numpy", "imagecorruptions")
@@ -52,7 +52,7 @@ def provenance(trainer: Trainer, module: LightningModule) -> dict[str, Any]:
     }
 
 
-def identity(trainer: Trainer, method: Adapting) -> dict[str, Any]:
+def identity(trainer: Trainer, method: Recorded) -> dict[str, Any]:
     """The identity of a run: method, weights, stream, resets, estimators, seed and precision."""
     stream, attached = stream_of(trainer), callbacks_of(trainer)
     pixels = {"stream": data_name(trainer)} if stream is None else stream.identity
@@ -70,7 +70,7 @@ def identity(trainer: Trainer, method: Adapting) -> dict[str, Any]:
     )
 
 
-def method_identity(method: Adapting, *attached: Recovery) -> dict[str, Any]:
+def method_identity(method: Recorded, *attached: Recovery) -> dict[str, Any]:
     """Method, weights, optimizer and resets, with their settings: {"class": "SGD", "lr": 0.001, ...}."""
     resets = [r for r in (method.recovery, *attached) if isinstance(r, Recovery)]
     optimizer = method.optimizer

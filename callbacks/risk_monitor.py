@@ -11,10 +11,10 @@ from torch import Tensor
 from .. import HoldfastError, in_range, one_of
 from ..batch import LabelledImages
 from ..files import read_json, write_json
+from ..tensors import finite_images
 from .alarm import Alarming
 from .estimator import at_most, source_outputs
 from .functional.confidence import max_confidence, probabilities
-from .functional.scores import finite_images
 from .functional.sequences import Bets, Running, betted, exact_upper, exceeds, lower_bound, noted
 from .observer import undisturbed
 from .protocols import Adapting

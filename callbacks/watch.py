@@ -10,7 +10,7 @@ from ..files import jsonable
 from .alarm import Alarming
 from .estimator import AccuracyEstimator
 from .observer import name_apart
-from .protocols import Adapting
+from .protocols import Recorded
 from .provenance import check_same, method_identity
 from .recovery import Recovery, arguments
 
@@ -40,7 +40,7 @@ class Watch:
 
     def __init__(
         self,
-        method: Adapting,
+        method: Recorded,
         estimators: Sequence[AccuracyEstimator] = (),
         reset: Recovery | None = None,
         monitors: Sequence[Alarming] = (),

@@ -30,10 +30,10 @@ class BNAdapt(TTAMethod):
         alpha: float | None = None,
         **kwargs: Any,
     ) -> None:
+        super().__init__(backbone, **kwargs)
         in_range(0, 1, alpha=alpha)
         in_range(0, prior=prior)
         self.prior, self.alpha = prior, alpha
-        super().__init__(backbone, **kwargs)
 
     def prepare(self) -> None:
         if not any(batch_norms(self.backbone)):
@@ -44,5 +44,10 @@ class BNAdapt(TTAMethod):
         if self.prior == 0 and self.alpha is None:
             super().prepare()
         else:
-            settings = {"prior": self.prior, "alpha": self.alpha, "stored": self.stored}
-            replace_batch_norms(self.backbone, BlendedBatchNorm, **settings)
+            replace_batch_norms(
+                self.backbone,
+                BlendedBatchNorm,
+                prior=self.prior,
+                alpha=self.alpha,
+                stored=self.stored,
+            )

@@ -7,11 +7,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Adam
 
 from .. import in_range
 from .base import TTAMethod
 from .functional import soft_cross_entropy, softmax_entropy
-from .optimizers import OptimizerFactory, adam
+from .optimizers import OptimizerCallable
 from .parts.vit import Tokens
 
 
@@ -23,7 +24,6 @@ class REM(TTAMethod):
     transformers with a class token: those of timm and torchvision, not Swin.
 
     Args:
-        optimizer: for the parameters that adapt; default: Adam with learning rate 1e-3.
         mask: share of the patches that each further prediction leaves out (m).
         levels: number of predictions, the first one of the whole image (n).
         rank_weight: weight of the ranking loss (lambda).
@@ -35,7 +35,7 @@ class REM(TTAMethod):
     def __init__(
         self,
         backbone: str | nn.Module,
-        optimizer: OptimizerFactory = adam,
+        optimizer: OptimizerCallable = lambda params: Adam(params, lr=1e-3),
         mask: float = 0.1,
         levels: int = 3,
         rank_weight: float = 1.0,
@@ -43,12 +43,12 @@ class REM(TTAMethod):
         skip_top: bool = True,
         **kwargs: Any,
     ) -> None:
+        super().__init__(backbone, optimizer, **kwargs)
         in_range(2, levels=levels)
         in_range(0.001, 0.999 / (levels - 1), mask=mask)
         in_range(0, rank_weight=rank_weight)
         self.mask, self.levels = mask, levels
         self.rank_weight, self.margin, self.skip_top = rank_weight, margin, skip_top
-        super().__init__(backbone, optimizer, **kwargs)
 
     def prepare(self) -> None:
         self.tokens = Tokens(self.backbone)
@@ -64,9 +64,9 @@ class REM(TTAMethod):
 
     def masked(self, images: Tensor) -> list[Tensor]:
         """Logits [B,C] from all patches, then from fewer and fewer."""
-        with self.tokens.attended() as seen:
+        with self.tokens.attended() as attentions:
             logits = [self.backbone(images)]
-        order = seen[-1].argsort(1)
+        order = attentions[-1].argsort(1)
         for level in range(1, self.levels):
             with self.tokens.only(order[:, : int(order.shape[1] * (1 - level * self.mask))]):
                 logits.append(self.backbone(images))

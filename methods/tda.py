@@ -10,19 +10,20 @@ from torch.nn.functional import normalize
 from .. import in_range
 from .functional import marginal_entropy, most_certain
 from .parts.augmix import augmix_views, with_views
+from .parts.by_update import PredictsByUpdate
 from .source import Source
 
 Cache = dict[str, Tensor]
 
 
-class TDA(Source):
-    """Adds to the logits what images like this one were in the stream (Karmanov et al. 2024).
+class TDA(PredictsByUpdate, Source):
+    """Corrects logits by the predictions of similar images earlier in the stream (Karmanov et al. 2024).
 
     A positive cache stores, for each predicted class, the features of the most certain images; a
     negative one those of fairly uncertain images, with the classes that these may belong to. Similar
     features add to the class in the first and subtract from the classes in the second.
-    Images enter the caches one after another, each before it is scored. No parameter is trained, and
-    nothing leaves a cache but for a more certain image, so that after a shift the caches may be stale.
+    Images enter the caches one after another, each before it is scored. No parameter is trained. A stored
+    image is only replaced by a more certain one, so that after a shift the caches may be stale.
 
     Args:
         shots: images for each class in the positive cache.
@@ -40,8 +41,6 @@ class TDA(Source):
         **kwargs: see `TTAMethod`.
     """
 
-    predicts_by_update = True
-
     def __init__(
         self,
         backbone: str | nn.Module,
@@ -57,13 +56,13 @@ class TDA(Source):
         share: float = 0.1,
         **kwargs: Any,
     ) -> None:
+        super().__init__(backbone, **kwargs)
         in_range(1, shots=shots, negative_shots=negative_shots, views=views)
         in_range(0, 1, share=share)
         self.shots, self.alpha, self.beta = shots, alpha, beta
         self.negative_shots, self.negative_alpha = negative_shots, negative_alpha
         self.negative_beta, self.entropy, self.mask = negative_beta, entropy, mask
         self.views, self.share = views, share
-        super().__init__(backbone, **kwargs)
 
     def fresh_state(self) -> dict[str, Any]:
         """The caches: for each class and place an entropy, infinite if it is empty, and a feature."""
@@ -72,18 +71,21 @@ class TDA(Source):
     @torch.no_grad()
     def update(self, images: Tensor) -> Tensor:
         generator, rows = self.generator("views"), []
-        several = (with_views(one, self.views, generator, augmix_views) for one in images.split(1))
-        for shown in [images] if self.views == 1 else several:
-            found, logits = self.features(self.backbone, shown)
-            views = zip(found.split(self.views), logits.split(self.views), strict=True)
-            rows += [self.score(*one) for one in views]
+        # One pass for all images, or one for the views of each image.
+        for part in [images] if self.views == 1 else images.split(1):
+            shown = part
+            if self.views > 1:
+                shown = with_views(part, self.views, generator, augmix_views)
+            features, logits = self.features(self.backbone, shown)
+            views = zip(features.split(self.views), logits.split(self.views), strict=True)
+            rows += [self.score(*image) for image in views]
         return torch.cat(rows)
 
-    def score(self, found: Tensor, logits: Tensor) -> Tensor:
+    def score(self, features: Tensor, logits: Tensor) -> Tensor:
         """The logits [1,C] of an image, from features [V,D] and logits [V,C] of its views."""
         certain = most_certain(logits, self.share)
         entropy, probs = marginal_entropy(logits[certain]), logits[certain].softmax(1).mean(0)
-        feature = normalize(found[certain]).mean(0)
+        feature = normalize(features[certain]).mean(0)
         logits = logits[certain].mean(0)
         label, classes = logits.argmax(0, keepdim=True), len(logits)
         if self.state["positive"] is None:

@@ -1,4 +1,4 @@
-"""Accuracy on a batch, and the formulas of its estimates: pure functions of images, logits and classes."""
+"""The formulas of estimates of accuracy: pure functions of logits and classes."""
 
 import math
 
@@ -6,59 +6,6 @@ import torch
 from torch import Tensor
 
 SHARP = 5.0  # the mean KL divergence, in nats, from which on MaNo takes the softmax (official code)
-
-
-def finite_images(images: Tensor) -> Tensor:
-    """Which images [B,...] contain neither NaN nor infinity, [B] bool."""
-    return images.flatten(1).isfinite().all(1)
-
-
-def without_bad(images: Tensor) -> Tensor:
-    """The images that are finite, [n,...]; the tensor itself if all are."""
-    # A thirtieth of the time of checking each value.
-    if images.sum().isfinite():
-        return images
-    return images[finite_images(images)]
-
-
-# ---- accuracy -------------------------------------------------------------------------------------
-
-
-def counted_labels(classes: Tensor, labels: Tensor) -> Tensor:
-    """The label [B] to compare with each predicted class [B]; of several labels [B,K] any counts as right.
-
-    >>> counted_labels(torch.tensor([3, 9]), torch.tensor([[1, 3], [1, -1]]))
-    tensor([3, 1])
-    """
-    if labels.ndim == 1:
-        return labels
-    return torch.where((classes[:, None] == labels).any(1), classes, labels[:, 0])
-
-
-def scored(logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
-    """Scores of a batch's logits [B,C], given labels [B], -1 where not known, or [B,K].
-
-    "logits" [B,C]; "labels" [B], with which the predictions are compared; "correct" [B], False
-    where the label is not known or the logits are not finite; "counted" [B], where both are;
-    "confidence" [B] of the predicted class. Two scalars, NaN if no image counts: "accuracy" leaves out
-    images without a label, and "nll", the negative log-likelihood in nats, also logits that are not finite.
-
-    >>> scored(torch.eye(3), torch.tensor([0, 2, -1]))["accuracy"]
-    tensor(0.5000)
-    """
-    classes = logits.argmax(1)
-    labels = counted_labels(classes, labels)
-    known = labels >= 0
-    counted = logits.isfinite().all(1) & known
-    correct = (classes == labels) & counted
-    likelihoods = logits.log_softmax(1)
-    own = likelihoods.gather(1, labels.clamp(0, logits.shape[1] - 1)[:, None])[:, 0]
-    return {
-        **{"logits": logits, "labels": labels, "correct": correct, "counted": counted},
-        "confidence": likelihoods.amax(1).exp(),
-        "accuracy": correct.sum() / known.sum(),
-        "nll": -torch.where(counted, own, 0).sum() / counted.sum(),
-    }
 
 
 # ---- confidence and dispersion --------------------------------------------------------------------

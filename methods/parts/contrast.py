@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize, one_hot
 from torch.nn.utils import skip_init
 
-from ...callbacks.features import classifier
+from ...features import classifier
 from ..base import TTAMethod
 from ..functional import full_precision, seeded
 from .views import random_view
@@ -79,15 +79,15 @@ class ContrastMethod(TTAMethod):
         """The view of the images [B,3,H,W] with which they are contrasted."""
         return random_view(images, self.generator("view"))
 
-    def contrast(self, found: Tensor, again: Tensor) -> Tensor:
+    def contrast(self, features: Tensor, again: Tensor) -> Tensor:
         """The contrastive loss, a scalar, of features [B,D], the view's, and the nearest prototypes."""
         prototypes, known = self.learnt["prototypes"], self.learnt["counts"] > 0
-        closest = nearest(found.detach(), prototypes, known)
-        views = full_precision(self.projector(torch.stack([prototypes[closest], found, again])))
+        closest = nearest(features.detach(), prototypes, known)
+        views = full_precision(self.projector(torch.stack([prototypes[closest], features, again])))
         loss = contrastive_loss(normalize(views, dim=2), self.temperature)
         self.trace["loss_contrastive"] = loss.detach()
         return loss
 
     def prototypes(self, sums: Tensor, counts: Tensor) -> dict[str, Tensor]:
-        """What `learnt` has of them, from sums of features [C,D] and the numbers of these [C]."""
+        """The entries of `learnt`, from the sum [C,D] and the number [C] of features of each class."""
         return {"prototypes": sums / counts.clamp_min(1)[:, None], "counts": counts}

@@ -9,7 +9,7 @@ from torch import Generator, Tensor
 from torch.nn.functional import affine_grid, grid_sample
 from torchvision.transforms.v2 import functional as tv
 
-from ...callbacks.later import on_device
+from ...tensors import on_device
 from ..functional import seeded
 
 BLUR_RADIUS = 2

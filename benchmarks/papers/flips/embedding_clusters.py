@@ -1,26 +1,29 @@
 """EmbeddingClusters: how well the classes are separated in the embedding, and how far it has drifted."""
 
+import json
 import math
 from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import torch
 from lightning.pytorch import LightningModule, Trainer
+from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from .. import HoldfastError, in_range
-from ..batch import LabelledImages
-from ..imagenet import sixteen_groups
-from ..run_folder import EMBEDDINGS
-from .estimator import at_most, drawn_indices, source_images
-from .features import features
-from .functional.clusters import class_means, cluster, shift_distance, silhouette
-from .functional.scores import scored
-from .observer import undisturbed
-from .observers import PeriodicObserver, compact, images_of
-from .protocols import Adapting, method_of, stream_of
-from .record import save_arrays
+from .... import HoldfastError, in_range
+from ....batch import LabelledImages
+from ....callbacks.estimator import at_most, drawn_indices, source_images
+from ....callbacks.observer import undisturbed
+from ....callbacks.observers import PeriodicObserver
+from ....callbacks.protocols import Adapting, method_of, stream_of
+from ....callbacks.record import save_arrays
+from ....features import features
+from ....methods.online_test import scored
+from ....run_folder import EMBEDDINGS
+from ....tensors import compact, expanded
 
 AT_ONCE = 100  # images in one pass through the network
 
@@ -100,7 +103,7 @@ class EmbeddingClusters(PeriodicObserver):
 
     def observe(self, method: Adapting, images: Tensor) -> Mapping[str, float]:
         assert self.means is not None
-        found, logits = self._features(method, images_of(self._images), images.device)
+        found, logits = self._features(method, expanded(self._images), images.device)
         if method.step_count in self.keep:
             self.saved[method.step_count] = found
         values = {"silhouette": math.nan, "shift": math.nan}
@@ -148,3 +151,69 @@ class EmbeddingClusters(PeriodicObserver):
                 labels=self._group(self._labels).numpy(),
                 means=self.means.numpy(),
             )
+
+
+# ---- clusters of features [N,D] ---------------------------------------------------------------------
+
+
+def class_means(features: np.ndarray, labels: np.ndarray, classes: int) -> np.ndarray:
+    """Mean feature [K,D] of each class 0..K-1, from features [N,D] and labels [N].
+
+    >>> class_means(np.array([[0.0], [2.0], [5.0]]), np.array([0, 0, 1]), 2).tolist()
+    [[1.0], [5.0]]
+
+    Raises HoldfastError if a class has no image.
+    """
+    if not (counts := np.bincount(labels, minlength=classes)).all():
+        raise HoldfastError(
+            f"Each of the {classes} classes needs clean images, but their numbers are "
+            f"{counts.tolist()}. Pass more clean images."
+        )
+    return np.stack([features[labels == k].mean(0) for k in range(classes)])
+
+
+def cluster(features: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """k-means of features [N,D] from fixed initial centroids: clusters [N] and centroids [k,D]."""
+    from sklearn.cluster import KMeans  # here: scikit-learn takes a second, and few runs need it
+
+    found = KMeans(k, n_init=4, random_state=0).fit(features)
+    return found.labels_, found.cluster_centers_
+
+
+def silhouette(features: np.ndarray, clusters: np.ndarray) -> float:
+    """Mean silhouette in [-1, 1] of features [N,D] in clusters [N], a measure of their separation.
+
+    NaN if they are all in one, as after a complete collapse.
+    """
+    if not 1 < len(np.unique(clusters)) < len(features):
+        return float("nan")
+    from sklearn.metrics import silhouette_score
+
+    return float(silhouette_score(features, clusters))
+
+
+def shift_distance(centroids: np.ndarray, means: np.ndarray) -> float:
+    """Mean distance of centroids [K,D] to class means [K,D], matched so that it is smallest.
+
+    From the thesis (section 3.3): the drift of the clusters from the classes' positions on clean images.
+
+    >>> shift_distance(np.array([[9.0], [0.0]]), np.array([[1.0], [9.0]]))
+    0.5
+    """
+    distances = np.linalg.norm(centroids[:, None] - means[None], axis=-1)
+    return float(distances[linear_sum_assignment(distances)].mean())
+
+
+# ---- 16-class-ImageNet (Geirhos et al. 2018) --------------------------------------------------------
+
+
+@cache
+def sixteen() -> dict[str, list[int]]:
+    """The numbers of the ImageNet classes in each category (their code, by synset)."""
+    return json.loads((Path(__file__).parent / "sixteen.json").read_text())
+
+
+def sixteen_groups() -> list[int]:
+    """The category number (0 to 15) of each of ImageNet's 1,000 classes; -1 for a class without one."""
+    number = {k: n for n, classes in enumerate(sixteen().values()) for k in classes}
+    return [number.get(k, -1) for k in range(1000)]

@@ -1,0 +1,1 @@
+"""AETTA: Lee et al. 2024."""

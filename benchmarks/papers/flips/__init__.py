@@ -1,0 +1,1 @@
+"""Weighted flips: Ori Press's thesis, chapter 3 and appendix B."""
