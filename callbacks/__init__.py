@@ -26,8 +26,8 @@ from .fitted import MaNo as MaNo
 from .fitted import NuclearNorm as NuclearNorm
 from .fitted import SoftmaxScore as SoftmaxScore
 from .observer import Observer as Observer
-from .observers import PeriodicObserver as PeriodicObserver
-from .observers import PredictionStatistics as PredictionStatistics
+from .observer import PeriodicObserver as PeriodicObserver
+from .observer import PredictionStatistics as PredictionStatistics
 from .protocols import Adapting as Adapting
 from .protocols import Estimating as Estimating
 from .protocols import Streaming as Streaming

@@ -48,9 +48,9 @@ class Curves(Callback):
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
     ) -> None:
         if self._loggers:
-            self.note(trainer, pl_module, outputs, batch, {})
+            self.log_step(trainer, pl_module, outputs, batch, {})
 
-    def note(
+    def log_step(
         self,
         trainer: Trainer,
         module: LightningModule,
@@ -58,7 +58,7 @@ class Curves(Callback):
         batch: Any,
         row: dict[str, Any],
     ) -> None:
-        """Keep a step's values, which complete its `row`, until they are read."""
+        """Queue a step's values, which complete its `row`, until they are read."""
         method = method_of(module)
         self.images += len(batch.labels)
         watching = [c for c in callbacks_of(trainer) if isinstance(c, Observer)]
@@ -68,9 +68,10 @@ class Curves(Callback):
             "accuracy": outputs["accuracy"],
             "nll": outputs["nll"],
             **method.trace,
-            **{name: value for c in watching for name, value in c.columns().items()},
-            "reset": float(method.reset_count - self.resets),
         }
+        for observer in watching:
+            values |= observer.columns()
+        values["reset"] = float(method.reset_count - self.resets)
         self.resets = method.reset_count
         row = {"step": method.step_count - 1, "images": self.images, **row}
         estimates = {c.name: c.latest for c in estimators if c.latest is not None}
@@ -84,15 +85,15 @@ class Curves(Callback):
             if math.isnan(truth):
                 del values["accuracy"], values["nll"]
             else:
-                values |= {f"{name}_error": abs(own - truth) for name, own in estimates.items()}
+                values |= {f"{name}_error": abs(value - truth) for name, value in estimates.items()}
             corruptions = None if stream is None else list(stream.segment(number).corruptions)
-            self.write(row | {"segment": number, "corruptions": corruptions, **values})
+            self.write_row(row | {"segment": number, "corruptions": corruptions, **values})
             self.window.append({k: value for k, value in values.items() if math.isfinite(value)})
             if len(self.window) >= self.every:
                 self.draw(row["images"])
 
-    def write(self, row: dict[str, Any]) -> None:
-        """Keep the row of a step."""
+    def write_row(self, row: dict[str, Any]) -> None:
+        """Write the row of a step; default: nothing."""
 
     def draw(self, images: int) -> None:
         """One point of each curve: the mean of its values since the last point."""

@@ -120,14 +120,14 @@ class DatasetEstimates(Observer):
             rank_zero_warn("DatasetEstimates has no estimate, because not all logits are finite.")
             return
         temperature = cf.fit_temperature(val_logits, val_labels)
-        found = estimates(logits, val_logits, val_labels)
+        values = estimates(logits, val_logits, val_labels)
         scaled = estimates(logits, val_logits, val_labels, temperature)
-        found |= {f"{name}_T": estimate for name, estimate in scaled.items()}
-        found |= {"temperature": temperature}
+        values |= {f"{name}_T": estimate for name, estimate in scaled.items()}
+        values["temperature"] = temperature
         if (known := labels >= 0).any():
-            found |= {"collected_accuracy": float((logits.argmax(1) == labels)[known].mean())}
-        found |= {"collected_images": float(len(labels))}
-        for name, value in found.items():
+            values["collected_accuracy"] = float((logits.argmax(1) == labels)[known].mean())
+        values["collected_images"] = float(len(labels))
+        for name, value in values.items():
             pl_module.log(name, value)
         save_arrays(
             trainer,

@@ -58,14 +58,14 @@ class DriftReset(Reset):
     def learn(self, method: Adapting, images: Tensor, logits: Tensor) -> None:
         if method.step_count <= self.warm_up or method.steps_since_reset <= self.cool_down:
             return
-        found = self.statistic(logits)
-        if found is not None and self.mean is not None:
-            change = found - self.mean
+        x = self.statistic(logits)
+        if x is not None and self.mean is not None:
+            change = x - self.mean
             self.variance = SPREAD_MEMORY * self.variance + (1 - SPREAD_MEMORY) * change**2
             self.z = abs(change) / (math.sqrt(self.variance + 1e-6) + 1e-6)
-            self.mean = MEMORY * self.mean + (1 - MEMORY) * found
-        elif found is not None:
-            self.mean = found
+            self.mean = MEMORY * self.mean + (1 - MEMORY) * x
+        elif x is not None:
+            self.mean = x
         method.trace["drift"] = self.z
 
     def should_reset(self, method: Adapting) -> bool:

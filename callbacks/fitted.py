@@ -90,8 +90,8 @@ class DoC(SourceFitted):
         return accuracy - float(cf.max_confidence(cf.probabilities(logits)).mean())
 
     def right(self, logits: Array) -> Array:
-        found = self.fitted + float(cf.max_confidence(cf.probabilities(logits)).mean())
-        return np.clip(found, 0, 1)
+        confidence = float(cf.max_confidence(cf.probabilities(logits)).mean())
+        return np.clip(self.fitted + confidence, 0, 1)
 
 
 class ATC(SourceFitted):
@@ -168,8 +168,8 @@ class LineFitted(Fitted):
 
     def judge(self, logits: Tensor) -> tuple[float, Band]:
         x, y = np.array(self.fitted).T
-        found, low, high = np.clip(prediction_band(x, y, self.score(logits)), 0, 1)
-        return float(found), (float(low), float(high))
+        accuracy, low, high = np.clip(prediction_band(x, y, self.score(logits)), 0, 1)
+        return float(accuracy), (float(low), float(high))
 
 
 class MaNo(LineFitted):

@@ -84,16 +84,16 @@ def method_identity(method: Recorded, *attached: Recovery) -> dict[str, Any]:
     }
 
 
-def check_same(found: dict[str, Any], own: dict[str, Any], what: str, remedy: str) -> None:
-    """Raise HoldfastError, with the first difference, if a stored identity is not the own one.
+def check_same(stored: dict[str, Any], identity: dict[str, Any], what: str, remedy: str) -> None:
+    """Raise HoldfastError, with the first difference, if a stored identity is another one.
 
     >>> check_same({"weights": "a"}, {"weights": "b"}, "state belongs to another run", "Use its weights.")
     Traceback (most recent call last):
     holdfast.HoldfastError: The state belongs to another run: weights is a there, not b. Use its weights.
     """
-    if (known := {key: found.get(key) for key in own}) != own:
-        setting, there, here = first_difference(known, own)
-        raise HoldfastError(f"The {what}: {setting} is {there} there, not {here}. {remedy}")
+    if (known := {key: stored.get(key) for key in identity}) != identity:
+        setting, value, expected = first_difference(known, identity)
+        raise HoldfastError(f"The {what}: {setting} is {value} there, not {expected}. {remedy}")
 
 
 def normalisation(network: nn.Module) -> dict[str, list[float]] | None:
@@ -191,10 +191,10 @@ def commit() -> str | None:
         return None
 
     def git(*words: str) -> str:
-        found = subprocess.run(
+        done = subprocess.run(
             ["git", *words], cwd=root, capture_output=True, text=True, timeout=20, check=True
         )
-        return found.stdout.strip()
+        return done.stdout.strip()
 
     with suppress(OSError, subprocess.SubprocessError):
         return git("rev-parse", "HEAD") + ("-dirty" if git("diff", "HEAD", "--stat", *CODE) else "")

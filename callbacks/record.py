@@ -116,10 +116,10 @@ class RunRecord(Curves):
             "seconds": round(time.perf_counter() - self._start, 3),
             "waited": round(self.waited, 3),
         }
-        self.note(trainer, pl_module, outputs, batch, times)
+        self.log_step(trainer, pl_module, outputs, batch, times)
         self._ended = time.perf_counter()
 
-    def write(self, row: dict[str, Any]) -> None:
+    def write_row(self, row: dict[str, Any]) -> None:
         assert self._file is not None
         self._file.write(json.dumps(finite(row), allow_nan=False).encode() + b"\n")
 
@@ -175,8 +175,8 @@ class RunRecord(Curves):
 
 def events_in(folder: Path, loggers: Iterable[Logger], purge: int | None) -> list[Logger]:
     """A logger of TensorBoard events in a run's folder, unless one of the loggers writes there already."""
-    own = (Path(lg.log_dir).resolve() for lg in loggers if isinstance(lg, TensorBoardLogger))
-    if any(place.is_relative_to(folder.resolve()) for place in own):
+    folders = [Path(lg.log_dir).resolve() for lg in loggers if isinstance(lg, TensorBoardLogger)]
+    if any(path.is_relative_to(folder.resolve()) for path in folders):
         return []
     return [TensorBoardLogger(folder, name="", version="", purge_step=purge)]
 

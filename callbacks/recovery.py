@@ -35,8 +35,8 @@ class Recovery(InPredictions, ABC):
         """
 
     def __repr__(self) -> str:
-        given = ", ".join(f"{name}={value!r}" for name, value in arguments(self).items())
-        return f"{type(self).__name__}({given})"
+        words = [f"{name}={value!r}" for name, value in arguments(self).items()]
+        return f"{type(self).__name__}({', '.join(words)})"
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         # A new list, because Lightning is iterating over the old one and must set up each callback
@@ -131,11 +131,11 @@ def arguments(thing: object) -> dict[str, Any]:
     Arguments that `**kwargs` passes to a base class are included if they differ from the default.
     """
     names = inspect.signature(type(thing)).parameters
-    found = {name: getattr(thing, name) for name in names if hasattr(thing, name)}
+    values = {name: getattr(thing, name) for name in names if hasattr(thing, name)}
     if any(p.kind is p.VAR_KEYWORD for p in names.values()):
         for base in type(thing).__mro__[1:]:
             for name, p in inspect.signature(base).parameters.items():
-                if name not in found and getattr(thing, name, p.default) != p.default:
-                    found[name] = getattr(thing, name)
+                if name not in values and getattr(thing, name, p.default) != p.default:
+                    values[name] = getattr(thing, name)
     plain = (bool, int, float, str, type(None), list, tuple)
-    return {name: value for name, value in found.items() if isinstance(value, plain)}
+    return {name: value for name, value in values.items() if isinstance(value, plain)}

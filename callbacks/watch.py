@@ -69,7 +69,7 @@ class Watch:
             estimator.watch(self.method, images)
         logits = self.method.adapt(images)
         for monitor in self.monitors:
-            monitor.note(logits)
+            monitor.after_step(logits)
         if self.reset is not None:
             self.reset.after_step(self.method)
         return logits
@@ -77,10 +77,10 @@ class Watch:
     @property
     def identity(self) -> dict[str, Any]:
         """The identity of a state: method, weights, optimizer, resets, estimators and their settings."""
-        own = [] if self.reset is None else [self.reset]
+        resets = [] if self.reset is None else [self.reset]
         return jsonable(
             {
-                **method_identity(self.method, *own),
+                **method_identity(self.method, *resets),
                 "estimators": [{"name": c.name, **arguments(c)} for c in self.estimators],
                 "monitors": [{"name": c.name, **arguments(c)} for c in self.monitors],
             }
@@ -108,5 +108,5 @@ class Watch:
 
     def _parts(self) -> list[Any]:
         """All that has a state."""
-        own = [] if self.reset is None else [self.reset]
-        return [self.method, *self.estimators, *self.monitors, *own]
+        resets = [] if self.reset is None else [self.reset]
+        return [self.method, *self.estimators, *self.monitors, *resets]

@@ -98,8 +98,8 @@ class BelowSource(Rule):
             pairs = (*pairs, (seen.value, seen.source))[-self.window :]
         if len(pairs) < self.window:
             return pairs, False
-        own, source = (sum(values) / len(pairs) for values in zip(*pairs, strict=True))
-        return pairs, bool(is_below(own, source, self.margin))
+        accuracy, source = (sum(values) / len(pairs) for values in zip(*pairs, strict=True))
+        return pairs, bool(is_below(accuracy, source, self.margin))
 
 
 @dataclass(frozen=True)
@@ -121,9 +121,9 @@ def margin(source: Array | float) -> Any:
     return np.minimum(MARGIN, SHARE * np.asarray(source))
 
 
-def is_below(own: Any, source: Any, by: float | None = None) -> Any:
+def is_below(accuracy: Any, source: Any, by: float | None = None) -> Any:
     """Whether mean accuracies are below the source model's by more than `by`; None: by `margin`."""
-    return np.asarray(own) < source - (margin(source) if by is None else by)
+    return np.asarray(accuracy) < source - (margin(source) if by is None else by)
 
 
 def raised(
@@ -142,7 +142,7 @@ def raised(
     columns = [values, np.full(n, np.nan) if source is None else source]
     numbers = [[None if np.isnan(v) else float(v) for v in column] for column in columns]
     flags = [[False] * n if f is None else list(map(bool, f)) for f in (fresh, not_finite)]
-    found = np.zeros(n, dtype=bool)
+    alarms = np.zeros(n, dtype=bool)
     for i, seen in enumerate(zip(*numbers, *flags, strict=True)):
-        state, found[i] = rule(state, Seen(*seen))
-    return found
+        state, alarms[i] = rule(state, Seen(*seen))
+    return alarms

@@ -53,9 +53,5 @@ def classifier(network: nn.Module) -> Any:
 
 def _classifiers(network: nn.Module) -> list[nn.Module]:
     """The layers that may be a network's last one."""
-    return [
-        layer
-        for layer in network.modules()
-        if isinstance(layer, nn.Linear)
-        or (isinstance(layer, nn.Conv2d) and layer.kernel_size == (1, 1))
-    ]
+    layers = [layer for layer in network.modules() if isinstance(layer, nn.Linear | nn.Conv2d)]
+    return [layer for layer in layers if getattr(layer, "kernel_size", (1, 1)) == (1, 1)]

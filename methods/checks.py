@@ -51,13 +51,13 @@ def check_images(images: Any, network: nn.Module, wanted: torch.dtype | None, fi
     lowest, highest = torch.stack(images.nan_to_num(0, 0, 0).aminmax()).tolist()
     check_highest(highest)
     if lowest < -0.1:  # interpolation may leave it slightly below 0
-        found = f"The images have values down to {lowest:.3g}"
+        problem = f"The images have values down to {lowest:.3g}"
         if normalisation(network) is not None:
             raise HoldfastError(
-                f"{found}, and the network normalises its inputs itself. Pass images in [0,1]."
+                f"{problem}, and the network normalises its inputs itself. Pass images in [0,1]."
             )
         rank_zero_warn(
-            f"{found}, but methods expect [0,1]. Let the network subtract the mean and divide by the "
+            f"{problem}, but methods expect [0,1]. Let the network subtract the mean and divide by the "
             "standard deviation: normalised(net, mean, std)."
         )
 
@@ -102,13 +102,13 @@ def check_labels(labels: Tensor, classes: int, of_source: int | None) -> None:
 def check_loss(loss: Any, name: str) -> None:
     """Raise HoldfastError unless the loss is a scalar tensor with a gradient."""
     if not isinstance(loss, Tensor) or loss.numel() != 1 or not loss.requires_grad:
-        found = type(loss).__name__
+        kind = type(loss).__name__
         if isinstance(loss, Tensor):
-            found = (
+            kind = (
                 f"a tensor {list(loss.shape)} with{'' if loss.requires_grad else 'out'} a gradient"
             )
         raise HoldfastError(
-            f"{name}.loss returned {found}. Return a scalar tensor, such as a mean, that is computed "
+            f"{name}.loss returned {kind}. Return a scalar tensor, such as a mean, that is computed "
             "from the logits without detach() or torch.no_grad()."
         )
 

@@ -61,32 +61,32 @@ def divided(network: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
     parts = images.tensor_split(ranks)
     sizes = [len(part) for part in parts]
     with Parts(sizes):
-        own = network(parts[dist.get_rank()])
-    return Gathered.apply(own, sizes)
+        rows = network(parts[dist.get_rank()])
+    return Gathered.apply(rows, sizes)
 
 
 class Gathered(Function):
-    """The rows of all ranks, from each rank's own rows."""
+    """The rows of all ranks, from those of each."""
 
     @staticmethod
-    def forward(ctx: Any, own: Tensor, sizes: list[int]) -> Tensor:
+    def forward(ctx: Any, rows: Tensor, sizes: list[int]) -> Tensor:
         ctx.sizes = sizes
-        return gathered(own, sizes)
+        return gathered(rows, sizes)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         return gradient.split(ctx.sizes)[dist.get_rank()] * len(ctx.sizes), None
 
 
-def gathered(own: Tensor, sizes: list[int]) -> Tensor:
+def gathered(rows: Tensor, sizes: list[int]) -> Tensor:
     """Rows [sizes[rank],...] of each rank, one rank after another."""
     if not any(sizes):
-        return own
-    padded = own.new_zeros(max(sizes), *own.shape[1:])
-    padded[: len(own)] = own
+        return rows
+    padded = rows.new_zeros(max(sizes), *rows.shape[1:])
+    padded[: len(rows)] = rows
     every = [torch.empty_like(padded) for _ in sizes]
     dist.all_gather(every, padded)
-    return torch.cat([rows[:size] for rows, size in zip(every, sizes, strict=True)])
+    return torch.cat([part[:size] for part, size in zip(every, sizes, strict=True)])
 
 
 def averaged(gradient: Tensor) -> Tensor:
@@ -149,11 +149,11 @@ class SharedMoments(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, shares: Tensor) -> tuple[Tensor, Tensor]:
-        own = torch.stack(torch.var_mean(x, channel_dims(x), correction=0))
-        every = [torch.empty_like(own) for _ in shares]
-        dist.all_gather(every, own)
+        part = torch.stack(torch.var_mean(x, channel_dims(x), correction=0))
+        every = [torch.empty_like(part) for _ in shares]
+        dist.all_gather(every, part)
         variances, means = torch.stack(every, 1)
-        weight = shares.to(own)[:, None]
+        weight = shares.to(part)[:, None]
         mean = (weight * means).sum(0)
         var = (weight * (variances + (means - mean) ** 2)).sum(0)
         ctx.save_for_backward(x, mean)
@@ -241,8 +241,8 @@ def join_batches(parts: Iterator[Any], device: torch.device) -> Iterator[Any]:
             part = next(parts, None)
         except HoldfastError as error:
             refusal = str(error)
-        own = REFUSED if refusal else END if part is None else len(part[0])
-        sizes = gathered(torch.tensor([own], device=device), [1] * dist.get_world_size()).tolist()
+        size = REFUSED if refusal else END if part is None else len(part[0])
+        sizes = gathered(torch.tensor([size], device=device), [1] * dist.get_world_size()).tolist()
         if REFUSED in sizes:
             sentences: list[str | None] = [None] * len(sizes)
             dist.all_gather_object(sentences, refusal)

@@ -65,7 +65,7 @@ class TDA(PredictsByUpdate, Source):
         self.views, self.share = views, share
 
     def fresh_state(self) -> dict[str, Any]:
-        """The caches: for each class and place an entropy, infinite if it is empty, and a feature."""
+        """The caches: for each class and slot an entropy, infinite if the slot is empty, and a feature."""
         return {"positive": None, "negative": None}
 
     @torch.no_grad()
@@ -89,13 +89,13 @@ class TDA(PredictsByUpdate, Source):
         logits = logits[certain].mean(0)
         label, classes = logits.argmax(0, keepdim=True), len(logits)
         if self.state["positive"] is None:
-            places = classes, self.shots, self.negative_shots
-            self.state = {**self.state, **empty_caches(feature, *places)}
+            caches = empty_caches(feature, classes, self.shots, self.negative_shots)
+            self.state = {**self.state, **caches}
         positive, negative = self.state["positive"], self.state["negative"]
 
         remember(positive, label, {"entropy": entropy, "feature": feature})
         low, high = (share * math.log2(classes) for share in self.entropy)
-        # Any entropy is below that of an empty place, but an infinite one below none.
+        # Any entropy is below that of an empty slot, and an infinite one is below none.
         uncertain = torch.where((low < entropy) & (entropy < high), entropy, torch.inf)
         candidates = ((self.mask[0] < probs) & (probs < self.mask[1])).to(probs)
         remember(negative, label, {"entropy": uncertain, "feature": feature, "mask": candidates})
@@ -111,29 +111,29 @@ def empty_caches(
 ) -> dict[str, Cache]:
     """The caches of a stream that begins, for features [D]."""
 
-    def places(count: int) -> Cache:
+    def slots(count: int) -> Cache:
         entropy = feature.new_full((classes, count), torch.inf)
         return {"entropy": entropy, "feature": feature.new_zeros(classes, count, len(feature))}
 
     mask = feature.new_zeros(classes, negative_shots, classes)
-    return {"positive": places(shots), "negative": {**places(negative_shots), "mask": mask}}
+    return {"positive": slots(shots), "negative": {**slots(negative_shots), "mask": mask}}
 
 
 def remember(cache: Cache, label: Tensor, item: Cache) -> None:
-    """Put an item in the last place of its class, a label [1], if the one there has a higher entropy.
+    """Put an item in the last slot of its class, a label [1], if the item there has a higher entropy.
 
-    The places of a class are in the order of their entropies.
+    The slots of a class are in the order of their entropies.
     """
     better = item["entropy"] < cache["entropy"][label, -1]
     rows = {name: values[label] for name, values in cache.items()}
-    for name, places in rows.items():
-        places[0, -1] = torch.where(better, item[name], places[0, -1])
+    for name, slots in rows.items():
+        slots[0, -1] = torch.where(better, item[name], slots[0, -1])
     order = rows["entropy"][0].argsort(stable=True)
-    for name, places in rows.items():
-        cache[name][label] = places[:, order]
+    for name, slots in rows.items():
+        cache[name][label] = slots[:, order]
 
 
 def similarity(cache: Cache, feature: Tensor, beta: float) -> Tensor:
-    """exp(-beta (1 - cosine)) of a feature [D] with those of the cache, 0 for empty places: [C,K]."""
+    """exp(-beta (1 - cosine)) of a feature [D] with those of the cache, 0 for empty slots: [C,K]."""
     near = torch.exp(-beta * (1 - cache["feature"] @ feature))
     return torch.where(cache["entropy"] < torch.inf, near, 0)

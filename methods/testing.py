@@ -111,7 +111,8 @@ def deterministic(make: Make, net: Net) -> Iterator[str]:
     bare, trained = make(backbone), make(backbone)
     bare.fit(images[:1])
     images[-1] = images[-1][:4]
-    for step, (batch, found) in enumerate(zip(images, tested(trained, images), strict=True)):
+    pairs = zip(images, tested(trained, images), strict=True)
+    for step, (batch, expected) in enumerate(pairs):
         torch.rand(1)  # others may use PyTorch's random numbers, too
         logits = bare.adapt(batch)
         if logits.shape != (len(batch), 5) or logits.requires_grad:
@@ -121,7 +122,7 @@ def deterministic(make: Make, net: Net) -> Iterator[str]:
             )
         if not logits.isfinite().all():
             yield f"at step {step} the logits are not finite"
-        if not torch.equal(logits, found):
+        if not torch.equal(logits, expected):
             yield f"step {step} of the same images has other logits in a Trainer"
     if names := unlike(bare, trained):
         yield f"after the same steps twice, {names} differ"
@@ -254,8 +255,9 @@ def precisions(make: Make, net: Net) -> Iterator[str]:
             yield f"with precision bf16-mixed, weights or logits are {tensor.dtype} or not finite"
     method.double()
     for images in image_batches(4):
-        if (found := method.adapt(images.double()).dtype) != torch.float64:
-            yield f"after method.double() the logits are {found}"
+        dtype = method.adapt(images.double()).dtype
+        if dtype != torch.float64:
+            yield f"after method.double() the logits are {dtype}"
 
 
 @check(
@@ -316,14 +318,18 @@ def alive() -> dict[str, int]:
     """The number of tensors, of their elements, of nodes in gradient graphs, and of all objects."""
     gc.collect()
     objects = gc.get_objects()
-    found = [thing for thing in objects if isinstance(thing, Tensor)]
-    nodes, left = set[Any](), [tensor.grad_fn for tensor in found]
+    tensors = [thing for thing in objects if isinstance(thing, Tensor)]
+    nodes, left = set[Any](), [tensor.grad_fn for tensor in tensors]
     while left:
         if (node := left.pop()) is not None and node not in nodes:
             nodes.add(node)
             left += [below for below, _ in node.next_functions]
-    numbers = sum(tensor.numel() for tensor in found)
-    return {"tensors": len(found), "numbers": numbers, "nodes": len(nodes), "objects": len(objects)}
+    return {
+        "tensors": len(tensors),
+        "numbers": sum(tensor.numel() for tensor in tensors),
+        "nodes": len(nodes),
+        "objects": len(objects),
+    }
 
 
 # ---- two devices ------------------------------------------------------------------------------------
@@ -338,8 +344,8 @@ def check_on_two_devices(make: Make, net: str = "bn") -> None:
     """
     with TemporaryDirectory() as folder:
         multiprocessing.spawn(save_rank, ({"": (make, net)}, folder), nprocs=2)
-        (found,) = torch.load(Path(folder) / "0.pt").values()
-    compare(found, make, net)
+        (divided,) = torch.load(Path(folder) / "0.pt").values()
+    compare(divided, make, net)
 
 
 def save_rank(rank: int, makes: dict[str, tuple[Make, str]], folder: str) -> None:
@@ -347,8 +353,8 @@ def save_rank(rank: int, makes: dict[str, tuple[Make, str]], folder: str) -> Non
     torch.set_num_threads(1)
     store = dist.FileStore(f"{folder}/store", 2)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=2)
-    found = {name: outcome(make, net) for name, (make, net) in makes.items()}
-    torch.save(found, f"{folder}/{rank}.pt")
+    outcomes = {name: outcome(make, net) for name, (make, net) in makes.items()}
+    torch.save(outcomes, f"{folder}/{rank}.pt")
     dist.destroy_process_group()
 
 
@@ -366,10 +372,10 @@ def outcome(make: Make, net: str) -> dict[str, list[Tensor]]:
     return {"logits": logits, "weights": [t.detach() for t in method.restorable_tensors()]}
 
 
-def compare(found: dict[str, list[Tensor]], make: Make, net: str) -> None:
+def compare(divided: dict[str, list[Tensor]], make: Make, net: str) -> None:
     """Raise HoldfastError unless two ranks give the same logits [B,C] and weights as one device."""
     for name, expected in outcome(make, net).items():
-        pairs = zip(found[name], expected, strict=True)
+        pairs = zip(divided[name], expected, strict=True)
         apart = max((float((a - b).abs().max()) for a, b in pairs), default=0.0)
         if not apart <= TOLERANCE:
             raise HoldfastError(
@@ -384,9 +390,15 @@ def compare(found: dict[str, list[Tensor]], make: Make, net: str) -> None:
 def batch_norm_net(classes: int = 5) -> nn.Module:
     """A network with two batch normalisation layers, for images of any size."""
     return nn.Sequential(
-        *(nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU()),
-        *(nn.Conv2d(8, 16, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU()),
-        *(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, classes)),
+        nn.Conv2d(3, 8, 3, padding=1, bias=False),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.Conv2d(8, 16, 3, stride=2, padding=1, bias=False),
+        nn.BatchNorm2d(16),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(16, classes),
     )
 
 

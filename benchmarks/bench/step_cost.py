@@ -142,7 +142,7 @@ def estimator_costs(args: argparse.Namespace) -> Rows:
     logits, monitor = method.predict(images), RiskMonitor(start=-(-40 // args.batch))
     jobs: dict[str, Job] = {"forward pass": partial(method.predict, images)}
     jobs |= {name: partial(own.watch, method, images) for name, own in estimators.items()}
-    jobs["RiskMonitor"] = partial(monitor.note, logits)
+    jobs["RiskMonitor"] = partial(monitor.after_step, logits)
     found = seconds(jobs, args.device, args.rounds)
     for name, own in found.items():
         forwards = own / found["forward pass"]

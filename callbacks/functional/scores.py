@@ -1,4 +1,4 @@
-"""The formulas of estimates of accuracy: pure functions of logits and classes."""
+"""Accuracy on a batch, and the formulas of its estimates: pure functions of logits, labels and classes."""
 
 import math
 
@@ -6,6 +6,49 @@ import torch
 from torch import Tensor
 
 SHARP = 5.0  # the mean KL divergence, in nats, from which on MaNo takes the softmax (official code)
+
+
+# ---- accuracy -------------------------------------------------------------------------------------
+
+
+def counted_labels(classes: Tensor, labels: Tensor) -> Tensor:
+    """The label [B] to compare with each predicted class [B]; of several labels [B,K] any counts as right.
+
+    >>> counted_labels(torch.tensor([3, 9]), torch.tensor([[1, 3], [1, -1]]))
+    tensor([3, 1])
+    """
+    if labels.ndim == 1:
+        return labels
+    return torch.where((classes[:, None] == labels).any(1), classes, labels[:, 0])
+
+
+def scored(logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
+    """Scores of a batch's logits [B,C], given labels [B], -1 where not known, or [B,K].
+
+    "logits" [B,C]; "labels" [B], with which the predictions are compared; "correct" [B], False
+    where the label is not known or the logits are not finite; "counted" [B], where both are;
+    "confidence" [B] of the predicted class. Two scalars, NaN if no image counts: "accuracy" leaves out
+    images without a label, and "nll", the negative log-likelihood in nats, also logits that are not finite.
+
+    >>> scored(torch.eye(3), torch.tensor([0, 2, -1]))["accuracy"]
+    tensor(0.5000)
+    """
+    classes = logits.argmax(1)
+    labels = counted_labels(classes, labels)
+    known = labels >= 0
+    counted = logits.isfinite().all(1) & known
+    correct = (classes == labels) & counted
+    likelihoods = logits.log_softmax(1)
+    of_label = likelihoods.gather(1, labels.clamp(0, logits.shape[1] - 1)[:, None])[:, 0]
+    return {
+        "logits": logits,
+        "labels": labels,
+        "correct": correct,
+        "counted": counted,
+        "confidence": likelihoods.amax(1).exp(),
+        "accuracy": correct.sum() / known.sum(),
+        "nll": -torch.where(counted, of_label, 0).sum() / counted.sum(),
+    }
 
 
 # ---- confidence and dispersion --------------------------------------------------------------------

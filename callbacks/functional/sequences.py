@@ -42,7 +42,7 @@ def noted(state: Running, values: Array) -> Running:
     before = state.total + np.cumsum(values, axis=0) - values
     known = (1 + state.n + np.arange(len(values))).reshape(-1, *[1] * (values.ndim - 1))
     sums = values.sum(0), ((values - (0.5 + before) / known) ** 2).sum(0)
-    total, spread = (float(found) if values.ndim == 1 else found for found in sums)
+    total, spread = map(float, sums) if values.ndim == 1 else sums
     return Running(state.n + len(values), state.total + total, state.spread + spread)
 
 
@@ -73,8 +73,8 @@ def tight_at(spread: float, alpha: float) -> float:
 def exceeds(state: Running, level: Any, alpha: float) -> Any:
     """Whether `lower_bound` at level alpha is above `level`, without computing it."""
     excess = state.total - state.n * level
-    found = log_evidence(excess, state.spread, tight_at(TIGHTEST, alpha))
-    return (excess > 0) & (found > -np.log(alpha))
+    evidence = log_evidence(excess, state.spread, tight_at(TIGHTEST, alpha))
+    return (excess > 0) & (evidence > -np.log(alpha))
 
 
 def lower_bound(state: Running, alpha: float) -> float:

@@ -108,8 +108,8 @@ class Prompts(nn.Module):
 
     def __init__(self, texts: Texts, template: str) -> None:
         super().__init__()
-        before, found, _ = template.partition("{}")
-        if not before.strip() or not found:
+        before, braces, _ = template.partition("{}")
+        if not before.strip() or not braces:
             raise HoldfastError(
                 f"template={template!r} has no words before {{}}. Pass one such as 'a photo of a {{}}.'"
             )

@@ -47,8 +47,8 @@ def torchvision_load(model: str, file: Path | None) -> Pretrained:
     facts = {"weights": str(weights)}
     if file is None:
         facts["url"] = weights.url
-        place = Path(torch.hub.get_dir(), "checkpoints", weights.url.rpartition("/")[2])
-        with downloading(f"torchvision/{model}", weights.url, place):
+        path = Path(torch.hub.get_dir(), "checkpoints", weights.url.rpartition("/")[2])
+        with downloading(f"torchvision/{model}", weights.url, path):
             net = models.get_model(architecture, weights=weights)
     else:
         options: dict[str, Any] = {}
@@ -120,8 +120,8 @@ def robustbench_load(model: str, file: Path | None) -> Pretrained:
 def open_clip_load(model: str, file: Path | None) -> Pretrained:
     """open_clip's zero-shot classifier of ImageNet's classes, which normalises its inputs itself."""
     net = zero_shot(model, file=file)
-    own = {key: getattr(net.normalise, key).flatten().tolist() for key in ("mean", "std")}
-    return Pretrained(net, (), (), {"weights": model, **own})
+    mean, std = (values.flatten().tolist() for values in (net.normalise.mean, net.normalise.std))
+    return Pretrained(net, (), (), {"weights": model, "mean": mean, "std": std})
 
 
 def lite0() -> Pretrained:
@@ -234,12 +234,12 @@ def check_weights(library: str, model: str, tags: Iterable[str], file: Path | No
 
 
 @contextmanager
-def downloading(name: str, url: str, place: Any = None) -> Iterator[None]:
+def downloading(name: str, url: str, path: Any = None) -> Iterator[None]:
     """Report a failed download as a HoldfastError, with other ways to get the weights."""
     try:
         yield
     except Exception as error:  # each of the libraries raises its own types of errors
-        save = f"save it as {place}, or " if place else ""
+        save = f"save it as {path}, or " if path else ""
         raise HoldfastError(
             f"The weights of {name} cannot be downloaded ({reason(error)}). Download {url} on another "
             f"machine and {save}pass {name}:FILE as the backbone."

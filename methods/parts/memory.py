@@ -57,8 +57,8 @@ class Memory:
         if arrivals:
             if content["images"] is None:
                 content["images"] = images.new_zeros(self.capacity, *images.shape[1:])
-            places = torch.tensor([list(arrivals), list(arrivals.values())])
-            slots, positions = on_device(places, images.device)
+            both = torch.tensor([list(arrivals), list(arrivals.values())])
+            slots, positions = on_device(both, images.device)
             content["images"][slots] = images[positions]
 
     def read(self, content: dict[str, Any]) -> tuple[Tensor, Tensor]:

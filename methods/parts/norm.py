@@ -164,11 +164,11 @@ class InstanceAwareBatchNorm(InPlaceOf):
             self.running_var.lerp_(var.detach().to(self.running_var), self.momentum or 0.0)
         mean, var = mean[:, None], var[:, None]
         if length > 1:
-            own_var, own_mean = torch.var_mean(x, 2, keepdim=True)
+            image_var, image_mean = torch.var_mean(x, 2, keepdim=True)
             error = torch.sqrt((var + self.eps) / length)
             of_var = (var + self.eps) * math.sqrt(2 / (length - 1))
-            mean = mean + shrunk(own_mean - mean, self.k * error)
-            var = (var + shrunk(own_var - var, self.k * of_var)).clamp_min(0)
+            mean = mean + shrunk(image_mean - mean, self.k * error)
+            var = (var + shrunk(image_var - var, self.k * of_var)).clamp_min(0)
         y = (x - mean) * torch.rsqrt(var + self.eps)
         if self.weight is not None:
             y = y * self.weight[:, None] + self.bias[:, None]
@@ -219,8 +219,8 @@ def replace_batch_norms(module: nn.Module, kind: type[InPlaceOf], **settings: An
                     "Choose a backbone with plain BatchNorm layers."
                 )
             new = kind(layer.num_features, layer.eps, layer.momentum, layer.affine)
-            own = [*layer.named_parameters(recurse=False), *layer.named_buffers(recurse=False)]
-            for key, value in (*own, *settings.items()):
+            tensors = [*layer.named_parameters(recurse=False), *layer.named_buffers(recurse=False)]
+            for key, value in (*tensors, *settings.items()):
                 setattr(new, key, value)
             if fused:
                 new.drop, new.act = layer.get_submodule("drop"), layer.get_submodule("act")

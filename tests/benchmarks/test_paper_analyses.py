@@ -124,7 +124,7 @@ def test_simulated_alarms_are_the_monitors(name: str) -> None:
     for watched, alarm in found.items():
         proxy, rule = watched.split(", ")
         monitor = RiskMonitor(reference=fitted, proxy=proxy, rule=rule)
-        raised = [monitor.note(batch) for batch in probs.log().split(monitoring_tables.BATCH)]
+        raised = [monitor.after_step(batch) for batch in probs.log().split(monitoring_tables.BATCH)]
         at = monitoring_tables.BATCH * (raised.index(True) + 1) if any(raised) else -1
         assert alarm[0] == at
 

@@ -208,13 +208,13 @@ def test_statistics_are_over_a_window() -> None:
     def logits(*classes: int) -> Tensor:
         return 20.0 * torch.eye(4)[list(classes)]
 
-    statistics.note(logits(0, 0))
-    found = statistics.note(logits(1, 2))
+    statistics.measure(logits(0, 0))
+    found = statistics.measure(logits(1, 2))
     assert found["classes"] == 3
     assert found["entropy"] == pytest.approx(-(0.5 * math.log(0.5) + 0.5 * math.log(0.25)))
     assert found["confidence"] == pytest.approx(1)
-    assert statistics.note(logits(3, 3))["classes"] == 3  # the first batch is forgotten
-    assert statistics.note(logits(3, 3))["entropy"] == 0
+    assert statistics.measure(logits(3, 3))["classes"] == 3  # the first batch is forgotten
+    assert statistics.measure(logits(3, 3))["entropy"] == 0
 
 
 def test_magnitude_is_that_of_the_weights_before_the_step() -> None:

@@ -14,6 +14,7 @@ from PIL import Image
 
 from holdfast import HoldfastError
 from holdfast.callbacks import SoftmaxScore
+from holdfast.callbacks.functional.scores import counted_labels
 from holdfast.datamodules import (
     CIFAR,
     CIFARC,
@@ -33,7 +34,6 @@ from holdfast.datamodules.corruptions import CORRUPTIONS, EXTRA
 from holdfast.datamodules.sets import FAMILIES
 from holdfast.imagenet import synsets
 from holdfast.methods import Source
-from holdfast.methods.online_test import counted_labels
 
 SYNSETS = ["n01440764", "n01484850", "n02123045"]  # tench, great white shark, tabby
 LABELS = [0, 2, 281]

@@ -16,12 +16,11 @@ from torch import Tensor
 from .... import HoldfastError, in_range
 from ....batch import LabelledImages
 from ....callbacks.estimator import at_most, drawn_indices, source_images
-from ....callbacks.observer import undisturbed
-from ....callbacks.observers import PeriodicObserver
+from ....callbacks.functional.scores import scored
+from ....callbacks.observer import PeriodicObserver, undisturbed
 from ....callbacks.protocols import Adapting, method_of, stream_of
 from ....callbacks.record import save_arrays
 from ....features import features
-from ....methods.online_test import scored
 from ....run_folder import EMBEDDINGS
 from ....tensors import compact, expanded
 
@@ -103,13 +102,13 @@ class EmbeddingClusters(PeriodicObserver):
 
     def observe(self, method: Adapting, images: Tensor) -> Mapping[str, float]:
         assert self.means is not None
-        found, logits = self._features(method, expanded(self._images), images.device)
+        embedded, logits = self._features(method, expanded(self._images), images.device)
         if method.step_count in self.keep:
-            self.saved[method.step_count] = found
+            self.saved[method.step_count] = embedded
         values = {"silhouette": math.nan, "shift": math.nan}
-        if found.isfinite().all():
-            clusters, centroids = cluster(found.numpy(), len(self.means))
-            values["silhouette"] = silhouette(found.numpy(), clusters)
+        if embedded.isfinite().all():
+            clusters, centroids = cluster(embedded.numpy(), len(self.means))
+            values["silhouette"] = silhouette(embedded.numpy(), clusters)
             values["shift"] = shift_distance(centroids, self.means.numpy())
         accuracy = float(scored(logits, self._labels)["accuracy"])
         return values if math.isnan(accuracy) else {**values, "accuracy": accuracy}
@@ -127,18 +126,20 @@ class EmbeddingClusters(PeriodicObserver):
     ) -> tuple[Tensor, Tensor]:
         """Features [n,D] and logits [n,C] of the method's network, on the CPU."""
         pairs = [features(method.predictor, x.to(device)) for x in images.split(AT_ONCE)]
-        found, logits = (torch.cat(values).float().cpu() for values in zip(*pairs, strict=True))
-        return found, logits
+        embedded, logits = (torch.cat(part).float().cpu() for part in zip(*pairs, strict=True))
+        return embedded, logits
 
     def _fit_means(self, method: Adapting, device: torch.device, dtype: torch.dtype) -> Tensor:
         """The mean feature [K,D] of the clean images of each class or group."""
         index = drawn_indices(self.validation, self.images)
         images, labels = source_images(self.validation, index, torch.device("cpu"), dtype)
-        found, logits = self._features(method, images, device)
+        embedded, logits = self._features(method, images, device)
         groups = self._group(labels)
         count = logits.shape[1] if self.groups is None else int(self.groups.max()) + 1
         chosen = groups >= 0
-        return torch.from_numpy(class_means(found[chosen].numpy(), groups[chosen].numpy(), count))
+        return torch.from_numpy(
+            class_means(embedded[chosen].numpy(), groups[chosen].numpy(), count)
+        )
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self.saved:
@@ -176,8 +177,8 @@ def cluster(features: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """k-means of features [N,D] from fixed initial centroids: clusters [N] and centroids [k,D]."""
     from sklearn.cluster import KMeans  # here: scikit-learn takes a second, and few runs need it
 
-    found = KMeans(k, n_init=4, random_state=0).fit(features)
-    return found.labels_, found.cluster_centers_
+    fitted = KMeans(k, n_init=4, random_state=0).fit(features)
+    return fitted.labels_, fitted.cluster_centers_
 
 
 def silhouette(features: np.ndarray, clusters: np.ndarray) -> float:

@@ -8,9 +8,9 @@ from lightning.pytorch import LightningDataModule
 from torch import Tensor
 
 from .... import HoldfastError, in_range
-from ....callbacks.observers import PeriodicObserver
+from ....callbacks.functional.scores import scored
+from ....callbacks.observer import PeriodicObserver
 from ....callbacks.protocols import Adapting, Streaming
-from ....methods.online_test import scored
 from ....tensors import compact, expanded
 
 
@@ -48,7 +48,7 @@ class HoldOut(PeriodicObserver):
     def observe(self, method: Adapting, images: Tensor) -> Mapping[str, float]:
         right = known = 0.0
         for held, labels in self._held:
-            found = scored(method.predict(expanded(held).to(images.device)).cpu(), labels)
-            right += float(found["correct"].sum())
-            known += float((found["labels"] >= 0).sum())
+            scores = scored(method.predict(expanded(held).to(images.device)).cpu(), labels)
+            right += float(scores["correct"].sum())
+            known += float((scores["labels"] >= 0).sum())
         return {"accuracy": right / known} if known else {}

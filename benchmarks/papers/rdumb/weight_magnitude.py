@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from ....callbacks.observers import PeriodicObserver
+from ....callbacks.observer import PeriodicObserver
 from ....callbacks.protocols import Adapting
 
 
@@ -31,9 +31,9 @@ class WeightMagnitude(PeriodicObserver):
         now = [parameter.detach() for parameter, _ in pairs]
         norms = torch.stack(torch._foreach_norm(now))
         moved = torch.stack(torch._foreach_norm(torch._foreach_sub(now, [s for _, s in pairs])))
-        found = {"norm": float(norms.norm()), "moved": float(moved.norm())}
+        magnitudes = {"norm": float(norms.norm()), "moved": float(moved.norm())}
         if self.layers:
             names = {id(p): name for name, p in method.backbone.named_parameters()}
             for (parameter, _), norm in zip(pairs, norms.tolist(), strict=True):
-                found[f"norm {names[id(parameter)]}"] = norm
-        return found
+                magnitudes[f"norm {names[id(parameter)]}"] = norm
+        return magnitudes
