@@ -131,7 +131,7 @@ class AdvPerturb(AccuracyEstimator):
 
     def __init__(self, source: nn.Module | None = None, epsilon: float = 1 / 255) -> None:
         self.epsilon = epsilon
-        self.source = None if source is None else frozen(source)
+        self.source = None if source is None else _frozen(source)
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         self.remember(method_of(pl_module))
@@ -139,7 +139,7 @@ class AdvPerturb(AccuracyEstimator):
     def remember(self, method: Adapting) -> nn.Module:
         """The source model; if none was given, the method's backbone at the first call."""
         if self.source is None:
-            self.source = frozen(method.backbone)
+            self.source = _frozen(method.backbone)
         return self.source
 
     def estimate(self, method: Adapting, images: Tensor) -> Tensor:
@@ -160,7 +160,7 @@ class AdvPerturb(AccuracyEstimator):
         return (images.detach() + logit_shrinking_step(gradient, self.epsilon)).clamp(0, 1)
 
 
-def frozen(network: nn.Module) -> nn.Module:
+def _frozen(network: nn.Module) -> nn.Module:
     """A copy in eval mode whose weights need no gradients."""
     return deepcopy(network).requires_grad_(False).eval()
 

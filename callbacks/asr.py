@@ -101,8 +101,8 @@ class ASR(Reset):
         """Reset the adapted tensors except the first share `due` of them."""
         assert self.due is not None
         squares, values = self.sums
-        self.fisher = averaged(self.fisher, [total / self.age for total in squares])
-        self.mean = averaged(self.mean, [total / self.age for total in values])
+        self.fisher = _averaged(self.fisher, [total / self.age for total in squares])
+        self.mean = _averaged(self.mean, [total / self.age for total in values])
         pairs = list(method.parameters_with_source())
         weights = [current.detach().clone() for current, _ in pairs]
         left = math.ceil(self.due * len(pairs))
@@ -171,7 +171,7 @@ class ASR(Reset):
         self.stop_listening()
 
 
-def averaged(before: list[Tensor], new: list[Tensor]) -> list[Tensor]:
+def _averaged(before: list[Tensor], new: list[Tensor]) -> list[Tensor]:
     """0.9 of each earlier average, of any shape, plus 0.1 of the new value, which is the first average."""
     pairs = zip(before or new, new, strict=True)
     return [0.9 * average.to(value) + 0.1 * value for average, value in pairs]

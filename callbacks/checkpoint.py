@@ -21,7 +21,7 @@ from ..files import PARTIAL, reason, unwritable, whole_file, written
 from .protocols import method_of, stream_of
 from .provenance import check_same, identity
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 GO_ON = "then --resume continues from the last checkpoint, or from the start if there is none."
 
 
@@ -60,12 +60,12 @@ class StreamCheckpoint(Checkpoint):
                 "must. Leave StreamCheckpoint out, or subclass Stream."
             )
         self._stream, method = stream, method_of(pl_module)
-        trainer.strategy.checkpoint_io = RunFiles(lambda: identity(trainer, method))
+        trainer.strategy.checkpoint_io = _RunFiles(lambda: identity(trainer, method))
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.stopped = trainer.received_sigterm  # before our handlers were installed
         if threading.current_thread() is threading.main_thread():
-            self._handlers = {number: signal.signal(number, self._stop) for number in SIGNALS}
+            self._handlers = {number: signal.signal(number, self._stop) for number in _SIGNALS}
         with written(self.folder, GO_ON):
             self.folder.mkdir(parents=True, exist_ok=True)
         later = [path for path in files(self.folder) if path > self._path]
@@ -154,7 +154,7 @@ class StreamCheckpoint(Checkpoint):
         self.steps, self._random = state_dict["steps"], state_dict["random"]
 
 
-class RunFiles(TorchCheckpointIO):
+class _RunFiles(TorchCheckpointIO):
     """Writes a checkpoint to a temporary file, and moves it into place when it is safely on disk.
 
     Args:

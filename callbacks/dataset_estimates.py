@@ -22,7 +22,7 @@ from .record import save_arrays
 Array = np.ndarray
 
 
-def estimates(
+def _estimates(
     logits: Array, val_logits: Array, labels: Array, temperature: float = 1.0
 ) -> dict[str, float]:
     """Accuracy in [0,1] by each estimator, from softmax(z / T) of logits [n,C] on a stream and [m,C] on
@@ -120,8 +120,8 @@ class DatasetEstimates(Observer):
             rank_zero_warn("DatasetEstimates has no estimate, because not all logits are finite.")
             return
         temperature = cf.fit_temperature(val_logits, val_labels)
-        values = estimates(logits, val_logits, val_labels)
-        scaled = estimates(logits, val_logits, val_labels, temperature)
+        values = _estimates(logits, val_logits, val_labels)
+        scaled = _estimates(logits, val_logits, val_labels, temperature)
         values |= {f"{name}_T": estimate for name, estimate in scaled.items()}
         values["temperature"] = temperature
         if (known := labels >= 0).any():

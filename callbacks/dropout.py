@@ -11,7 +11,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from .. import HoldfastError
 
 # Values after the first module in one large batch: on a CPU what fits into its cache, else 512 MiB.
-CPU_BUDGET, BUDGET = 2**18, 2**27
+_CPU_BUDGET, _BUDGET = 2**18, 2**27
 
 
 def dropout_rate(classes: int) -> float:
@@ -94,7 +94,7 @@ class DropoutPasses:
                 f"The network does not use its module {self.name}. Name others in `layers`."
             )
         (shared,) = outputs[self.first]
-        budget = CPU_BUDGET if shared.device.type == "cpu" else BUDGET
+        budget = _CPU_BUDGET if shared.device.type == "cpu" else _BUDGET
         at_once = self.at_once or max(1, budget // max(1, shared.numel()))
         logits = []
         for start in range(0, passes, at_once):
@@ -121,12 +121,12 @@ class DropoutPasses:
             stack.enter_context(torch.compiler.set_stance("force_eager"))
             for piece, values in outputs.items():
                 known = [many] if piece is self.first else list(values)
-                stack.enter_context(_instead(piece, replay(piece.forward, known)))
+                stack.enter_context(_instead(piece, _replay(piece.forward, known)))
             for module in (self.first, *self.later):
                 stack.enter_context(module.register_forward_hook(drop))
             for layer in self.network.modules():
-                if count > 1 and layer not in outputs and uses_batch(layer):
-                    stack.enter_context(_instead(layer, by_parts(layer.forward, count)))
+                if count > 1 and layer not in outputs and _uses_batch(layer):
+                    stack.enter_context(_instead(layer, _by_parts(layer.forward, count)))
             logits = self.network(images)
         return logits.unflatten(0, (count, -1))
 
@@ -157,7 +157,7 @@ class _Recorder:
             self.outputs.setdefault(module, []).append(output)
 
 
-def uses_batch(layer: nn.Module) -> bool:
+def _uses_batch(layer: nn.Module) -> bool:
     """Whether this is a normalisation layer whose output for an image may depend on the other ones."""
     if not isinstance(layer, _BatchNorm):
         return False
@@ -165,12 +165,12 @@ def uses_batch(layer: nn.Module) -> bool:
     return layer.training or layer.running_mean is None or not plain
 
 
-def by_parts(forward: Callable[[Tensor], Tensor], parts: int) -> Callable[[Tensor], Tensor]:
+def _by_parts(forward: Callable[[Tensor], Tensor], parts: int) -> Callable[[Tensor], Tensor]:
     """`forward` applied to each of equal parts of the batch [B,...] separately."""
     return lambda x: torch.cat([forward(part) for part in x.chunk(parts)])
 
 
-def replay(forward: Callable[..., Any], outputs: list[Any]) -> Callable[..., Any]:
+def _replay(forward: Callable[..., Any], outputs: list[Any]) -> Callable[..., Any]:
     """`forward` that returns stored outputs for its first calls."""
     return lambda *args, **kwargs: outputs.pop(0) if outputs else forward(*args, **kwargs)
 

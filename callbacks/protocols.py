@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 from .. import HoldfastError
 
 
-class Predicting(Protocol):
+class _Predicting(Protocol):
     """What estimators need of a method; `methods.TTAMethod` documents its members."""
 
     backbone: nn.Module
@@ -24,7 +24,7 @@ class Predicting(Protocol):
     def stages(self) -> list[str]: ...
 
 
-class Stepping(Protocol):
+class _Stepping(Protocol):
     """What a method says of its steps, for recoveries and records."""
 
     step_count: int
@@ -38,7 +38,7 @@ class Stepping(Protocol):
     def never_updated(self) -> bool: ...
 
 
-class Adapting(Predicting, Stepping, Protocol):
+class Adapting(_Predicting, _Stepping, Protocol):
     """A method that loops and recoveries act on."""
 
     optimizer: Optimizer | None

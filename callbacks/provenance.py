@@ -25,7 +25,7 @@ from .estimator import AccuracyEstimator
 from .protocols import Recorded, callbacks_of, method_of, stream_of
 from .recovery import Recovery, arguments
 
-PACKAGES = ("holdfast", "torch", "torchvision", "lightning", "timm", "numpy", "imagecorruptions")
+_PACKAGES = ("holdfast", "torch", "torchvision", "lightning", "timm", "numpy", "imagecorruptions")
 # What a commit is for: changed results and pages, which commands write, do not count.
 CODE = ("--", ".", ":!*.md", ":!docs", ":!tests", ":!benchmarks/papers/*/results/*")
 
@@ -45,9 +45,9 @@ def provenance(trainer: Trainer, module: LightningModule) -> dict[str, Any]:
         "skipped_layers": list(method.skipped_layers),
         "torch_seed": torch.initial_seed(),
         **where,
-        "setting_id": digest(without(stream.identity, "seed")) if stream else None,
+        "setting_id": digest(_without(stream.identity, "seed")) if stream else None,
         "setting": list(stream.identity) if stream else [],
-        "started": now(),
+        "started": _now(),
         "ran_on": [{"step": 0, "images": 0, **where}],
     }
 
@@ -55,7 +55,7 @@ def provenance(trainer: Trainer, module: LightningModule) -> dict[str, Any]:
 def identity(trainer: Trainer, method: Recorded) -> dict[str, Any]:
     """The identity of a run: method, weights, stream, resets, estimators, seed and precision."""
     stream, attached = stream_of(trainer), callbacks_of(trainer)
-    pixels = {"stream": data_name(trainer)} if stream is None else stream.identity
+    pixels = {"stream": _data_name(trainer)} if stream is None else stream.identity
     estimators = {c.name: arguments(c) for c in attached if isinstance(c, AccuracyEstimator)}
     return jsonable(
         {
@@ -105,7 +105,7 @@ def normalisation(network: nn.Module) -> dict[str, list[float]] | None:
     return None
 
 
-def data_name(trainer: Trainer) -> str:
+def _data_name(trainer: Trainer) -> str:
     """The class of the Trainer's data, or of the data sets in its loaders."""
     data = trainer.datamodule  # type: ignore[attr-defined]
     if data is not None:
@@ -135,7 +135,7 @@ def environment(device: torch.device, devices: int = 1) -> dict[str, Any]:
         "instructions": instructions,
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
-        "versions": {package: installed(package) for package in PACKAGES},
+        "versions": {package: installed(package) for package in _PACKAGES},
         "commit": commit(),
     }
 
@@ -150,7 +150,7 @@ def now_on(folder: Path, trainer: Trainer, step: int, images: int) -> None:
     where = environment(trainer.strategy.root_device, trainer.world_size)
     facts = read_json(path)
     ran_on = [entry for entry in facts["ran_on"] if entry["step"] < step]
-    changed = differences(ran_on[-1] if ran_on else where, where)
+    changed = _differences(ran_on[-1] if ran_on else where, where)
     if changed:
         rank_zero_warn(
             f"the run resumes at step {step:,} in another environment ({', '.join(changed)}), so its "
@@ -158,17 +158,17 @@ def now_on(folder: Path, trainer: Trainer, step: int, images: int) -> None:
         )
     if changed or not ran_on:
         ran_on.append({"step": step, "images": images, **where})
-    resumed = [*facts.get("resumed", []), {"images": images, "time": now()}]
+    resumed = [*facts.get("resumed", []), {"images": images, "time": _now()}]
     write_json(path, facts | {"resumed": resumed, "ran_on": ran_on})
 
 
-def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+def _differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     """What differs between two environments, in words: "threads 2, not 1"."""
     one, other = ({**entry, **entry["versions"], "versions": None} for entry in (before, after))
     return [f"{key} {new}, not {one.get(key)}" for key, new in other.items() if new != one.get(key)]
 
 
-def now() -> str:
+def _now() -> str:
     """The time, in UTC and ISO format."""
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
@@ -209,8 +209,8 @@ def installed(package: str) -> str | None:
         return None
 
 
-def without(content: Any, *keys: str) -> Any:
+def _without(content: Any, *keys: str) -> Any:
     """The content without these keys, at any depth."""
     if isinstance(content, dict):
-        return {key: without(value, *keys) for key, value in content.items() if key not in keys}
-    return [without(v, *keys) for v in content] if isinstance(content, list | tuple) else content
+        return {key: _without(value, *keys) for key, value in content.items() if key not in keys}
+    return [_without(v, *keys) for v in content] if isinstance(content, list | tuple) else content

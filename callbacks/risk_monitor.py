@@ -20,8 +20,8 @@ from .observer import undisturbed
 from .protocols import Adapting
 
 Array = np.ndarray
-FEWEST = 20  # images in each half of a reference
-MEMORY = 0.9  # of the average class shares from which the most frequent class is taken
+_FEWEST = 20  # images in each half of a reference
+_MEMORY = 0.9  # of the average class shares from which the most frequent class is taken
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,9 @@ class Reference:
         Raises HoldfastError if there are fewer than 40 images.
         """
         half = len(confidence) // 2
-        if half < FEWEST or not np.isfinite(confidence).all():
+        if half < _FEWEST or not np.isfinite(confidence).all():
             raise HoldfastError(
-                f"A reference needs {2 * FEWEST} images with finite logits and has {len(confidence)}. "
+                f"A reference needs {2 * _FEWEST} images with finite logits and has {len(confidence)}. "
                 "Give it more images, or a model whose logits are finite."
             )
         fit, rest = confidence[:half], confidence[half:]
@@ -215,7 +215,7 @@ class RiskMonitor(Alarming):
             self._begin(confidence, classes, number)
             return
         before, counts = self.shares, torch.bincount(classes, minlength=number) / len(classes)
-        self.shares = counts if before is None else torch.lerp(counts, before, MEMORY)
+        self.shares = counts if before is None else torch.lerp(counts, before, _MEMORY)
         if self.proxy == "confidence":
             self._count(confidence <= self.fitted().threshold)
         elif before is not None:

@@ -86,7 +86,7 @@ class WeightedFlips(AccuracyEstimator):
 
     def check_network(self, method: Adapting) -> None:
         """Raise HoldfastError if f was fitted on another network."""
-        count = num_parameters(method)
+        count = _num_parameters(method)
         if self.f is not None and count != self.f.parameters and not self.any_backbone:
             raise HoldfastError(
                 f"This f was fitted to a network of {self.f.parameters:,} parameters, not "
@@ -146,7 +146,7 @@ class WeightedFlips(AccuracyEstimator):
         counts = {weighted: flips(*arrays, weighted=weighted) for weighted in (True, False)}
         self.details = {"flips": counts[True], "unweighted": counts[False]}
         self.logged = {f"_{name}": value for name, value in self.details.items()}
-        self.logged["_parameters"] = float(num_parameters(method))
+        self.logged["_parameters"] = float(_num_parameters(method))
         answer = self.band = None
         # Without adaptation there are no flips, so accuracy cannot be estimated from them.
         if self.f is not None and any(True for _ in method.parameters_with_source()):
@@ -186,6 +186,6 @@ class WeightedFlips(AccuracyEstimator):
             pl_module.log(f"WeightedFlips{name}", value)
 
 
-def num_parameters(method: Adapting) -> int:
+def _num_parameters(method: Adapting) -> int:
     """The number of parameters of the method's backbone."""
     return sum(p.numel() for p in method.backbone.parameters())

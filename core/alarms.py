@@ -17,7 +17,7 @@ State = tuple[Any, ...]  # of plain values; () at the beginning
 WINDOW = 20  # batches that are averaged, and for which a collapse must last
 # AETTA's rule for a reset counts 2 points as a drop (Lee et al. 2024). Where the source model itself is
 # right on less than 20 %, as on CCC-Hard, that would hide a collapse, so a tenth of its accuracy counts.
-MARGIN, SHARE = 0.02, 0.1
+_MARGIN, _SHARE = 0.02, 0.1
 
 
 class Seen(NamedTuple):
@@ -58,7 +58,7 @@ class Drop(Rule):
     """
 
     window: int = 5
-    margin: float = MARGIN
+    margin: float = _MARGIN
     floor: float = 0.2
     each: bool = False
 
@@ -118,7 +118,7 @@ RULES: dict[str, type[Rule]] = {"drop": Drop, "below source": BelowSource, "coll
 
 def margin(source: Array | float) -> Any:
     """The margin below a source model of this accuracy in [0,1] that counts as a collapse."""
-    return np.minimum(MARGIN, SHARE * np.asarray(source))
+    return np.minimum(_MARGIN, _SHARE * np.asarray(source))
 
 
 def is_below(accuracy: Any, source: Any, by: float | None = None) -> Any:

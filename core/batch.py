@@ -20,8 +20,8 @@ class Batch(NamedTuple):
     segment: Tensor  # [B] int64, number of the segment of constant corruption
 
 
-IMAGES, LABELS = ("image", "images", "pixel_values"), ("label", "labels", "target", "targets")
-WANTED = "Let the DataLoader give (images, labels), or a mapping with 'image' and 'label'."
+_IMAGES, _LABELS = ("image", "images", "pixel_values"), ("label", "labels", "target", "targets")
+_WANTED = "Let the DataLoader give (images, labels), or a mapping with 'image' and 'label'."
 
 
 def as_batch(content: Any, first: int, segment: int) -> Batch:
@@ -39,21 +39,21 @@ def as_batch(content: Any, first: int, segment: int) -> Batch:
     if isinstance(content, Batch):
         return content
     if isinstance(content, Mapping):
-        images = next((content[key] for key in IMAGES if key in content), None)
-        labels = next((content[key] for key in LABELS if key in content), None)
+        images = next((content[key] for key in _IMAGES if key in content), None)
+        labels = next((content[key] for key in _LABELS if key in content), None)
         description = f"a mapping with the keys {', '.join(map(repr, content))}"
     else:
         parts = list(content) if isinstance(content, Sequence) else [content]
         images, labels = [*parts, None, None][:2]
         description = (
-            f"a {type(content).__name__} of {', '.join(map(described, parts)) or 'nothing'}"
+            f"a {type(content).__name__} of {', '.join(map(_described, parts)) or 'nothing'}"
         )
-        description = description if isinstance(content, Sequence) else described(content)
+        description = description if isinstance(content, Sequence) else _described(content)
     if not isinstance(images, Tensor) or images.ndim != 4:
-        raise HoldfastError(f"A batch is {description}, not images [B,3,H,W] and labels. {WANTED}")
+        raise HoldfastError(f"A batch is {description}, not images [B,3,H,W] and labels. {_WANTED}")
     count = len(images)
     labels = (
-        torch.full((count,), -1) if labels is None else class_numbers(labels, count, description)
+        torch.full((count,), -1) if labels is None else _class_numbers(labels, count, description)
     )
     index = torch.arange(first, first + count)
     if images.dtype == torch.uint8:
@@ -61,7 +61,7 @@ def as_batch(content: Any, first: int, segment: int) -> Batch:
     return Batch(images, labels, index, torch.full_like(index, segment))
 
 
-def class_numbers(labels: Any, count: int, description: str) -> Tensor:
+def _class_numbers(labels: Any, count: int, description: str) -> Tensor:
     """Labels as int64 [B]; raises HoldfastError unless they are class numbers, one for each image."""
     try:
         labels = torch.as_tensor(labels)
@@ -76,12 +76,12 @@ def class_numbers(labels: Any, count: int, description: str) -> Tensor:
         )
     if labels.is_floating_point() or labels.ndim != 1 or len(labels) != count:
         raise HoldfastError(
-            f"A batch is {description}, and its labels are not class numbers (int64 [B]). {WANTED}"
+            f"A batch is {description}, and its labels are not class numbers (int64 [B]). {_WANTED}"
         )
     return labels.long()
 
 
-def described(thing: Any) -> str:
+def _described(thing: Any) -> str:
     """A tensor's type and shape, as in float32 [64, 3, 224, 224]; the class of anything else."""
     if isinstance(thing, Tensor):
         return f"{str(thing.dtype).removeprefix('torch.')} {list(thing.shape)}"

@@ -14,7 +14,7 @@ from .parts.norm import needs_batch
 from .parts.teacher import TeacherMethod
 from .parts.views import random_view
 
-PIXELS_AT_ONCE = 2**15  # views with fewer pixels in total pass through the teacher together
+_PIXELS_AT_ONCE = 2**15  # views with fewer pixels in total pass through the teacher together
 
 
 class CoTTA(TeacherMethod):
@@ -75,7 +75,7 @@ class CoTTA(TeacherMethod):
         if self.source_logits(images).softmax(1).amax(1).mean() >= self.threshold:
             return self.logits(network, images)
         generator = self.generator("views")
-        count = max(1, PIXELS_AT_ONCE // images[:, 0].numel())
+        count = max(1, _PIXELS_AT_ONCE // images[:, 0].numel())
         logits = []
         for start in range(0, self.views, count):
             some = range(start, min(start + count, self.views))

@@ -80,7 +80,7 @@ class DeYO(TTAMethod):
     def destroyed(self, images: Tensor, rows: Tensor) -> Tensor:
         """Images [N,3,H,W] without their objects; they are the rows [N] of the batch."""
         if self.destruction == "occlusion":
-            return occluded(images, self.occlusion)
+            return _occluded(images, self.occlusion)
         generator = self.generator("destruction")
         if self.destruction == "pixels":
             numbers = torch.rand(images[0, 0].numel(), generator=generator, device=images.device)
@@ -112,7 +112,7 @@ def shuffled_pixels(images: Tensor, order: Tensor) -> Tensor:
     return images.flatten(2)[:, :, order].view_as(images)
 
 
-def occluded(images: Tensor, square: tuple[int, int, int] | None = None) -> Tensor:
+def _occluded(images: Tensor, square: tuple[int, int, int] | None = None) -> Tensor:
     """Images [B,3,H,W] with their mean in a square (top, left, side); default: half of the middle."""
     height, width = images.shape[2:]
     side = min(height, width) // 2

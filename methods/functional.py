@@ -80,7 +80,7 @@ def divergence_from_uniform(probs: Tensor) -> Tensor:
     return math.log(len(probs)) + (probs * log_probs).sum()
 
 
-def conjugate_label(probs: Tensor, epsilon: float) -> Tensor:
+def _conjugate_label(probs: Tensor, epsilon: float) -> Tensor:
     """y* = (I + eps diag(p) - eps p p^T)^-1 p for each row, [B,C] -> [B,C], which sums to 1.
 
     Sherman-Morrison: y* = u / (1 - eps p.u) with u = p / (1 + eps p), so no C x C system is solved.
@@ -95,7 +95,7 @@ def conjugate_loss(logits: Tensor, epsilon: float) -> Tensor:
     With eps = 0, the conjugate of the cross-entropy, it is the softmax entropy.
     """
     probs = logits.softmax(1)
-    label = conjugate_label(probs, epsilon)
+    label = _conjugate_label(probs, epsilon)
     return logits.logsumexp(1) - (label * (logits - epsilon * (1 - probs))).sum(1)
 
 
@@ -138,13 +138,13 @@ def certainty_and_diversity(probs: Tensor, mean_probs: Tensor, temperature: floa
 
     The others' are exp(diversity * certainty / temperature), both scaled to [0,1] (ROID, Eq. 3 to 5).
     """
-    diversity = scaled(1 - torch.cosine_similarity(mean_probs.unsqueeze(0), probs, dim=1))
-    certainty = scaled((probs * probs.clamp_min(torch.finfo(probs.dtype).tiny).log()).sum(1))
+    diversity = _scaled(1 - torch.cosine_similarity(mean_probs.unsqueeze(0), probs, dim=1))
+    certainty = _scaled((probs * probs.clamp_min(torch.finfo(probs.dtype).tiny).log()).sum(1))
     weights = torch.exp(diversity * certainty / temperature)
     return weights.masked_fill(diversity < diversity.mean(), 0)
 
 
-def scaled(values: Tensor) -> Tensor:
+def _scaled(values: Tensor) -> Tensor:
     """The values [N], shifted and scaled to [0,1]; 0 if all are equal (NaN in ROID's code)."""
     least, most = values.aminmax()
     return (values - least) / (most - least).clamp_min(torch.finfo(values.dtype).tiny)

@@ -51,7 +51,7 @@ class LAME(Source):
         kernel = affinity_of(normalize(features), self.affinity, self.neighbours)
         if self.symmetric:
             kernel = (kernel + kernel.T) / 2
-        return laplacian_optimized(logits.softmax(1), kernel, self.weight, self.max_steps).log()
+        return _laplacian_optimized(logits.softmax(1), kernel, self.weight, self.max_steps).log()
 
 
 def affinity_of(points: Tensor, kind: Affinity, neighbours: int) -> Tensor:
@@ -69,7 +69,7 @@ def affinity_of(points: Tensor, kind: Affinity, neighbours: int) -> Tensor:
     return torch.zeros_like(distances).scatter_(1, nearest, 1.0)
 
 
-def laplacian_optimized(probs: Tensor, kernel: Tensor, weight: float, max_steps: int) -> Tensor:
+def _laplacian_optimized(probs: Tensor, kernel: Tensor, weight: float, max_steps: int) -> Tensor:
     """Probabilities [B,C] near `probs`, similar for samples with a large `kernel` [B,B] (Eq. 5 to 7)."""
     unary = -torch.log(probs + 1e-10)
     current, energy = (-unary).softmax(1), probs.new_full((), torch.inf, dtype=torch.float64)

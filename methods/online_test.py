@@ -44,8 +44,8 @@ class OnlineTest(Resettable):
         # Whether a Trainer has ended a test of this method.
         self._tested = False
         self._hooks: list[RemovableHandle] = []
-        self.batch_accuracy, self.image_accuracy = WeightedMean(), WeightedMean()
-        self.nll, self.calibration = WeightedMean(), CalibrationError()
+        self.batch_accuracy, self.image_accuracy = _WeightedMean(), _WeightedMean()
+        self.nll, self.calibration = _WeightedMean(), _CalibrationError()
         self.metrics = MetricCollection(metrics or {}).clone()  # type: ignore[arg-type]
         scores = self.batch_accuracy, self.image_accuracy, self.nll, self.calibration
         for metric in (*scores, *self.metrics.values()):
@@ -152,7 +152,7 @@ class OnlineTest(Resettable):
 # ---- metrics ----------------------------------------------------------------------------------------
 
 
-class WeightedMean(MeanMetric):
+class _WeightedMean(MeanMetric):
     """The weighted mean of values, without torchmetrics' check for NaN, for which the host would wait."""
 
     def update(self, value: Tensor, weight: Tensor) -> None:  # type: ignore[override]
@@ -161,7 +161,7 @@ class WeightedMean(MeanMetric):
         self.weight += weight.sum()
 
 
-class CalibrationError(Metric):
+class _CalibrationError(Metric):
     """Expected calibration error in [0,1] (Guo et al. 2017) with torchmetrics' bins.
 
     It keeps sums over the images of each bin, while torchmetrics keeps the confidence of each image.

@@ -108,7 +108,7 @@ class PeTTA(RoTTA):
         means, counts = class_means(features, labels, len(now))
         present = (counts > 0)[:, None]
         self.state["prototypes"] = torch.where(present, (1 - rate) * now + rate * means, now)
-        self.trace["divergence"] = divergence(now, source["mean"], source["var"], present)
+        self.trace["divergence"] = _divergence(now, source["mean"], source["var"], present)
         return self.trace["divergence"]
 
     def learn(self, images: Tensor, ages: Tensor) -> None:
@@ -122,13 +122,13 @@ class PeTTA(RoTTA):
         if self.symmetric:
             loss = consistency(plain, logits, target)
         held = soft_cross_entropy(logits, anchor).mean()
-        apart = distance(self.parameters_with_source(), self.regularizer)
+        apart = _distance(self.parameters_with_source(), self.regularizer)
         drift = self.state["drift"]
         self.descend(loss.mean() + drift * self.pull * apart + self.anchor_weight * held)
         self.follow((1 - drift) * self.teacher_rate)
 
 
-def divergence(now: Tensor, mean: Tensor, var: Tensor, present: Tensor) -> Tensor:
+def _divergence(now: Tensor, mean: Tensor, var: Tensor, present: Tensor) -> Tensor:
     """Mean of (now - mean)^2 / var over the classes that are `present` [C,1], all [C,D] (PeTTA, Eq. 5).
 
     Classes of infinite variance do not count; 0 if there are no others.
@@ -138,7 +138,7 @@ def divergence(now: Tensor, mean: Tensor, var: Tensor, present: Tensor) -> Tenso
     return terms.sum() / counted.sum().clamp_min(1)
 
 
-def distance(pairs: Iterable[tuple[Tensor, Tensor]], kind: Regularizer) -> Tensor:
+def _distance(pairs: Iterable[tuple[Tensor, Tensor]], kind: Regularizer) -> Tensor:
     """The distance of tensors of any shape from their source values, a scalar mean (PeTTA, Eq. 6)."""
     if kind == "l2":
         return torch.stack([((now - source) ** 2).sum() for now, source in pairs]).mean()

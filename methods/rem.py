@@ -59,7 +59,9 @@ class REM(TTAMethod):
 
     def update(self, images: Tensor) -> Tensor:
         logits = self.together(self.masked, images)
-        self.descend(agreement_loss(logits) + self.rank_weight * ranking_loss(logits, self.margin))
+        self.descend(
+            _agreement_loss(logits) + self.rank_weight * _ranking_loss(logits, self.margin)
+        )
         return logits[0]
 
     def masked(self, images: Tensor) -> list[Tensor]:
@@ -73,14 +75,14 @@ class REM(TTAMethod):
         return logits
 
 
-def agreement_loss(logits: tuple[Tensor, ...]) -> Tensor:
+def _agreement_loss(logits: tuple[Tensor, ...]) -> Tensor:
     """The sum over pairs of the mean cross-entropy of later logits [B,C] with earlier ones as targets."""
     pairs = combinations(logits, 2)
     losses = [soft_cross_entropy(later, earlier.detach()).mean() for earlier, later in pairs]
     return torch.stack(losses).sum()
 
 
-def ranking_loss(logits: tuple[Tensor, ...], margin: float) -> Tensor:
+def _ranking_loss(logits: tuple[Tensor, ...], margin: float) -> Tensor:
     """How far entropies of logits [B,C] exceed those of more masked images minus the margin, a scalar."""
     slack = margin * math.log(1000)  # a constant in the official code
     pairs = combinations(map(softmax_entropy, logits), 2)

@@ -13,7 +13,7 @@ from .. import HoldfastError
 from ..batch import Batch, as_batch
 from ..tensors import compact, expanded, finite_images
 
-FROM_STREAM = 2000  # images, as many as CCC's EATA looks at
+_FROM_STREAM = 2000  # images, as many as CCC's EATA looks at
 
 
 def first_batches(
@@ -34,7 +34,7 @@ def first_batches(
         )
     else:
         loaders = trainer.test_dataloaders if trainer.testing else trainer.predict_dataloaders
-    images = min(images, FROM_STREAM) if of_stream else images
+    images = min(images, _FROM_STREAM) if of_stream else images
     seen = 0
     for content, *_ in CombinedLoader(loaders, "sequential"):
         batch = as_batch(content, seen, 0)

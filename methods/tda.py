@@ -89,24 +89,24 @@ class TDA(PredictsByUpdate, Source):
         logits = logits[certain].mean(0)
         label, classes = logits.argmax(0, keepdim=True), len(logits)
         if self.state["positive"] is None:
-            caches = empty_caches(feature, classes, self.shots, self.negative_shots)
+            caches = _empty_caches(feature, classes, self.shots, self.negative_shots)
             self.state = {**self.state, **caches}
         positive, negative = self.state["positive"], self.state["negative"]
 
-        remember(positive, label, {"entropy": entropy, "feature": feature})
+        _remember(positive, label, {"entropy": entropy, "feature": feature})
         low, high = (share * math.log2(classes) for share in self.entropy)
         # Any entropy is below that of an empty slot, and an infinite one is below none.
         uncertain = torch.where((low < entropy) & (entropy < high), entropy, torch.inf)
         candidates = ((self.mask[0] < probs) & (probs < self.mask[1])).to(probs)
-        remember(negative, label, {"entropy": uncertain, "feature": feature, "mask": candidates})
+        _remember(negative, label, {"entropy": uncertain, "feature": feature, "mask": candidates})
 
-        near = similarity(positive, feature, self.beta).sum(1)
-        unlike = similarity(negative, feature, self.negative_beta).flatten()
+        near = _similarity(positive, feature, self.beta).sum(1)
+        unlike = _similarity(negative, feature, self.negative_beta).flatten()
         unlike = unlike @ negative["mask"].flatten(0, 1)
         return (logits + self.alpha * near - self.negative_alpha * unlike)[None]
 
 
-def empty_caches(
+def _empty_caches(
     feature: Tensor, classes: int, shots: int, negative_shots: int
 ) -> dict[str, Cache]:
     """The caches of a stream that begins, for features [D]."""
@@ -119,7 +119,7 @@ def empty_caches(
     return {"positive": slots(shots), "negative": {**slots(negative_shots), "mask": mask}}
 
 
-def remember(cache: Cache, label: Tensor, item: Cache) -> None:
+def _remember(cache: Cache, label: Tensor, item: Cache) -> None:
     """Put an item in the last slot of its class, a label [1], if the item there has a higher entropy.
 
     The slots of a class are in the order of their entropies.
@@ -133,7 +133,7 @@ def remember(cache: Cache, label: Tensor, item: Cache) -> None:
         cache[name][label] = slots[:, order]
 
 
-def similarity(cache: Cache, feature: Tensor, beta: float) -> Tensor:
+def _similarity(cache: Cache, feature: Tensor, beta: float) -> Tensor:
     """exp(-beta (1 - cosine)) of a feature [D] with those of the cache, 0 for empty slots: [C,K]."""
     near = torch.exp(-beta * (1 - cache["feature"] @ feature))
     return torch.where(cache["entropy"] < torch.inf, near, 0)

@@ -5,7 +5,9 @@ import math
 import torch
 from torch import Tensor
 
-SHARP = 5.0  # the mean KL divergence, in nats, from which on MaNo takes the softmax (official code)
+_SHARP = (
+    5.0  # the mean KL divergence, in nats, from which on MaNo takes the softmax (official code)
+)
 
 
 # ---- accuracy -------------------------------------------------------------------------------------
@@ -84,7 +86,7 @@ def mano(logits: Tensor, p: float = 4.0) -> Tensor:
     """
     divergence = -logits.log_softmax(1).mean() - math.log(logits.shape[1])
     taylor = 1 + logits + logits**2 / 2
-    sharp = bool(divergence > SHARP)
+    sharp = bool(divergence > _SHARP)
     scores = logits.softmax(1) if sharp else taylor / taylor.sum(1, keepdim=True)
     return (scores**p).mean() ** (1 / p)
 

@@ -21,7 +21,7 @@ class Tokens:
 
     def __init__(self, network: nn.Module) -> None:
         modules = dict(network.named_modules())
-        names = [name for name, module in modules.items() if is_attention(module)]
+        names = [name for name, module in modules.items() if _is_attention(module)]
         class_tokens = [
             token
             for module in modules.values()
@@ -46,7 +46,7 @@ class Tokens:
 
         def listen(layer: nn.Module, args: tuple[Tensor, ...]) -> None:
             with torch.no_grad():
-                attentions.append(class_attention(layer, args[0])[:, self.prefix :])
+                attentions.append(_class_attention(layer, args[0])[:, self.prefix :])
 
         with self.attention.register_forward_pre_hook(listen):
             yield attentions
@@ -86,14 +86,14 @@ class Tokens:
             yield tokens
 
 
-def is_attention(module: nn.Module) -> bool:
+def _is_attention(module: nn.Module) -> bool:
     """Whether it attends over all tokens of an image, with queries, keys and values from one matrix."""
     if isinstance(module, nn.MultiheadAttention):
         return True
     return isinstance(getattr(module, "qkv", None), nn.Linear) and hasattr(module, "num_heads")
 
 
-def class_attention(layer: Any, x: Tensor) -> Tensor:
+def _class_attention(layer: Any, x: Tensor) -> Tensor:
     """The attention [B,N] of the first of the tokens x [B,N,D] to all tokens, averaged over heads."""
     if isinstance(layer, nn.MultiheadAttention):
         both = linear(x, layer.in_proj_weight, layer.in_proj_bias)
