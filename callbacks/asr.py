@@ -141,7 +141,7 @@ class ASR(Reset):
 
     def learn(self, method: Adapting, images: Tensor, logits: Tensor) -> None:
         params = [p.detach() for p, _ in method.parameters_with_source()]
-        if self.seen is None:  # no step was made
+        if self.seen is None:  # the method skipped its step
             self.seen = [torch.zeros_like(p) for p in params], [p.clone() for p in params]
         old = self.sums or [[torch.zeros_like(p) for p in params] for _ in self.seen]
         self.sums = [

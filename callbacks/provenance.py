@@ -89,11 +89,11 @@ def check_same(stored: dict[str, Any], identity: dict[str, Any], what: str, reme
 
     >>> check_same({"weights": "a"}, {"weights": "b"}, "state belongs to another run", "Use its weights.")
     Traceback (most recent call last):
-    holdfast.HoldfastError: The state belongs to another run: weights is a there, not b. Use its weights.
+    holdfast.HoldfastError: The state belongs to another run: weights is a, not b. Use its weights.
     """
     if (known := {key: stored.get(key) for key in identity}) != identity:
         setting, value, expected = first_difference(known, identity)
-        raise HoldfastError(f"The {what}: {setting} is {value} there, not {expected}. {remedy}")
+        raise HoldfastError(f"The {what}: {setting} is {value}, not {expected}. {remedy}")
 
 
 def normalisation(network: nn.Module) -> dict[str, list[float]] | None:

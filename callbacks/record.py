@@ -38,7 +38,7 @@ class RunRecord(Curves):
     the images seen; so do TensorBoard events in the folder. Of several ranks the first writes.
 
     Args:
-        folder: folder of the run; made if missing.
+        folder: folder of the run; created if missing.
         every: batches for each point of a curve; a run too short for two points has one point per batch.
         overwrite: replace the run that is in the folder, if there is one; a run that continues from a
             checkpoint replaces nothing.
@@ -148,7 +148,7 @@ class RunRecord(Curves):
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if self._file is not None:
             self._file.close()
-            # The Trainer does so for its own.
+            # The Trainer finalizes those of its own list.
             for logger in self._loggers[len(trainer.loggers) :]:
                 logger.finalize("success")
 

@@ -17,9 +17,10 @@ from .protocols import Adapting, callbacks_of, method_of
 class Recovery(InPredictions, ABC):
     """Returns a model to its source before a step (`Reset`), or a part of it after a step (`Restore`).
 
-    RDumb, SAR and CoTTA have one of their own, which works outside a Trainer as well. One among the
-    Trainer's callbacks, or in a `Watch`, takes its place; one that is passed to a method as `recovery`
-    acts in addition. Recoveries run before other callbacks: estimators see the weights that predict.
+    RDumb, SAR and CoTTA include the recovery of their papers, which also works outside a Trainer. A
+    recovery among the Trainer's callbacks, or in a `Watch`, replaces it; one that is passed to a method
+    as `recovery` acts in addition. Recoveries run before other callbacks, so that estimators see the
+    weights that predict.
     """
 
     def before_step(self, method: Adapting) -> None:
@@ -126,7 +127,7 @@ def linear_quantile(values: Tensor, q: float) -> Tensor:
 
 
 def arguments(thing: object) -> dict[str, Any]:
-    """The constructor's arguments that are plain values and that `thing` keeps under their names.
+    """The constructor's arguments that are plain values and that `thing` stores under their names.
 
     Arguments that `**kwargs` passes to a base class are included if they differ from the default.
     """

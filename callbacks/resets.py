@@ -30,7 +30,7 @@ class Reset(Recovery):
     def should_reset(self, method: Adapting) -> bool:
         """Whether to return to the source before the next step; changes nothing.
 
-        Not called if there was no step since the source.
+        Not called before the first step after a reset.
         """
 
     def observe(self, method: Adapting) -> None:

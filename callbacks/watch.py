@@ -24,7 +24,7 @@ class Watch:
         reset: a Reset or Restore; `AccuracyReset("AETTA")` finds its estimator among `estimators`.
         monitors: an `Alarm`, a `RiskMonitor`, ...: given the logits after each step; each has its `alarm`.
 
-    Raises HoldfastError if the reset needs a Trainer, or an estimator that is not there.
+    Raises HoldfastError if the reset needs a Trainer, or an estimator that is missing.
 
     Example:
         >>> import torch

@@ -89,7 +89,7 @@ def _described(thing: Any) -> str:
 
 
 class LabelledImages(ABC):
-    """Labelled images; a pure function of (index, seed), whatever the batch."""
+    """Labelled images; a pure function of (index, seed), independent of the batch."""
 
     # No Protocol: jsonargparse would then want the very same annotations of every class by its name.
 

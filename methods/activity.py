@@ -4,7 +4,7 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 
 from ..callbacks.protocols import Adapting
 
-# Updates without effect, after which a warning says so.
+# How many updates without effect cause a warning.
 PATIENCE = 50
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from functools import partial
-from itertools import chain
 from typing import Any, ClassVar, Literal, final
 
 import torch
@@ -27,7 +26,6 @@ from .functional import full_precision, seeded
 from .online_test import Metrics, OnlineTest
 from .optimizers import OptimizerCallable, is_plain, make_optimizer, settings_of
 from .parts.norm import needs_batch, norm_affine, use_batch_statistics
-from .source_data import finite_batches
 from .window import Window
 
 # Steps in a row that are not finite, after which the model is reset.
@@ -47,7 +45,7 @@ class TTAMethod(OnlineTest, metaclass=BuiltLast):
     In a Trainer, a test adapts to each batch, scores it, and logs `accuracy`, the mean of the batches'
     accuracies as in the papers, `accuracy_per_image`, the negative log-likelihood `nll` in nats per image,
     and the expected calibration error `ece`; none counts images without a known label.
-    The data are a stream, or whatever gives (images, labels) or mappings of them: see `as_batch`.
+    The data are a stream, or any loader of (images, labels) or of mappings: see `as_batch`.
     `Trainer.predict` adapts as a test does, and returns the logits of each batch.
 
     Args:
@@ -62,7 +60,7 @@ class TTAMethod(OnlineTest, metaclass=BuiltLast):
         window: adapt to the last `window` images, for streams of single images. The newest ones' logits are
             scored, with the statistics of the window; an update follows after each `window` images.
         recovery: a reset or restore that works with and without a Trainer, and beside those of the
-            Trainer; "paper": the paper's, if it has one, which gives way to a Trainer's; None: none.
+            Trainer; "paper": the paper's, if it has one, which a Trainer's replaces; None: none.
 
     Example:
         >>> from torch import nn
@@ -198,9 +196,9 @@ class TTAMethod(OnlineTest, metaclass=BuiltLast):
     def adapt(self, images: Tensor) -> Tensor:
         """One online step on images [B,3,H,W] in [0,1]; returns the logits [B,C] that are scored.
 
-        Images that are not finite are left out: the step is that of the others, their own logits are NaN,
-        and the trace has their number as `not_finite_images`. A step in which anything else is not finite,
-        or all images, changes nothing, and its trace is {"not_finite": 1}.
+        Images that are not finite are left out: the step uses the others, their logits are NaN, and the
+        trace has their number as `not_finite_images`. If all images or anything else is not finite, the
+        step changes nothing, and its trace is {"not_finite": 1}.
         """
         with torch.inference_mode(False), torch.enable_grad():
             self.recover()
@@ -377,25 +375,6 @@ class TTAMethod(OnlineTest, metaclass=BuiltLast):
         if self.skip_top:
             self.skipped_layers = top_norms(self.backbone)
         return norm_affine(self.backbone, self.skipped_layers)
-
-    # ---- before the stream ----------------------------------------------------------------------
-
-    @final
-    def fit(self, batches: Iterable[Any]) -> None:
-        """Learn from source images before the stream begins, if the method has anything to learn.
-
-        A Trainer calls it with images of `source_data`, or else with the first ones of the stream.
-
-        Args:
-            batches: images [B,3,H,W], or with their labels, as a DataLoader gives them. Images that
-                are not finite are ignored.
-        """
-        if not self.source_images:
-            return
-        with torch.inference_mode(False), torch.enable_grad():
-            pairs = finite_batches(batches, next(self.backbone.parameters()))
-            if (first := next(pairs, None)) is not None:
-                self.learnt = self.learn_source(chain([first], pairs))
 
     def __getattr__(self, name: str) -> Tensor | nn.Module:
         if name in ("backbone", "optimizer", "state", "recovery") and "_arguments" in vars(self):

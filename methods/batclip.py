@@ -22,7 +22,7 @@ class BATCLIP(TTAMethod):
     Logits are those before the update. Every step encodes a prompt for each class.
 
     Args:
-        template: the prompt with {} for the class' name; the backbone's own have no influence.
+        template: the prompt with {} for the class' name; those of the backbone have no influence.
         **kwargs: see `TTAMethod`.
     """
 

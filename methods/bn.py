@@ -15,7 +15,7 @@ class BNAdapt(TTAMethod):
     By default the source statistics are not used, as in CCC.
 
     Args:
-        prior: number of images that the source statistics count as (N), beside the batch's n.
+        prior: weight of the source statistics, as a number of images (N); the batch's weight is its size n.
         alpha: a fixed weight of the batch's statistics instead (BN-alpha; often 0.1).
         **kwargs: see `TTAMethod`.
     """
@@ -44,10 +44,5 @@ class BNAdapt(TTAMethod):
         if self.prior == 0 and self.alpha is None:
             super().prepare()
         else:
-            replace_batch_norms(
-                self.backbone,
-                BlendedBatchNorm,
-                prior=self.prior,
-                alpha=self.alpha,
-                stored=self.stored,
-            )
+            weights = {"prior": self.prior, "alpha": self.alpha}
+            replace_batch_norms(self.backbone, BlendedBatchNorm, stored=self.stored, **weights)

@@ -14,7 +14,7 @@ from .distributed import SyncStrategy
 
 
 def check_batch(batch: Any) -> None:
-    """Raise HoldfastError unless it is a `Batch`, which a data module's own hook may have prevented."""
+    """Raise HoldfastError unless it is a `Batch`; a data module's hook may have returned another type."""
     if not isinstance(batch, Batch):
         raise HoldfastError(
             f"The data module's on_after_batch_transfer returned a {type(batch).__name__}. End it with "
@@ -22,12 +22,12 @@ def check_batch(batch: Any) -> None:
         )
 
 
-def check_images(images: Any, network: nn.Module, wanted: torch.dtype | None, first: bool) -> None:
-    """Refuse what is no batch [B,3,H,W] of the wanted type, or has values far from [0,1].
+def check_images(images: Any, network: nn.Module, dtype: torch.dtype | None, first: bool) -> None:
+    """Check that images are a batch [B,3,H,W] of the network's dtype with values in [0,1].
 
-    The values of a batch on an accelerator, but for the first, are left to `check_highest`.
+    The values of later batches on an accelerator are left to `check_highest`.
 
-    Raises HoldfastError, which says what to pass instead.
+    Raises HoldfastError with what to pass instead.
     """
     if not isinstance(images, Tensor):
         raise HoldfastError(
@@ -39,10 +39,10 @@ def check_images(images: Any, network: nn.Module, wanted: torch.dtype | None, fi
             f"images must be [B,3,H,W] with B of at least 1, not {list(images.shape)}. Put the channels "
             "first, repeat a single channel three times, and pass one image as a batch of 1."
         )
-    if images.dtype != (wanted or images.dtype):
+    if images.dtype != (dtype or images.dtype):
         scale = "" if images.is_floating_point() else " / 255"
         raise HoldfastError(
-            f"The images are {images.dtype} and the model is {wanted}. Pass images.to({wanted}){scale}."
+            f"The images are {images.dtype} and the model is {dtype}. Pass images.to({dtype}){scale}."
         )
     if not first:
         if images.device.type == "cpu":

@@ -13,7 +13,7 @@ Affinity = Literal["rbf", "knn", "linear"]
 
 
 class LAME(Source):
-    """Changes predictions, not weights: neighbours in a batch get similar ones (Boudiaf et al. 2022).
+    """Changes predictions, not weights: neighbours get similar predictions (Boudiaf et al. 2022).
 
     Where labels are correlated in time, neighbours mostly have the same label; in an i.i.d. stream with
     many classes they do not, and LAME then reduces accuracy. It returns logarithms of its

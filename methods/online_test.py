@@ -1,7 +1,8 @@
 """A test of a method in a Trainer: hooks, scores and metrics."""
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any, final
 
 import torch
@@ -17,7 +18,7 @@ from ..callbacks.functional.scores import scored
 from ..callbacks.protocols import stream_of
 from .checks import check_batch, check_labels, check_trainer
 from .distributed import averaged
-from .source_data import first_batches
+from .source_data import finite_batches, first_batches
 from .state import Resettable
 
 Measure = Metric | MetricCollection
@@ -25,14 +26,11 @@ Metrics = Measure | Sequence[Measure] | dict[str, Measure]
 
 
 class OnlineTest(Resettable):
-    """A module that adapts to each batch of a Trainer's test or prediction, and scores what it returned.
+    """A module that adapts to each batch of a Trainer's test or prediction, and scores its logits."""
 
-    Args:
-        metrics: torchmetrics' metrics, updated by the logits [B,C] and labels [B] of images whose label
-            is known, and logged at the end. The ones that are passed are left untouched.
-    """
-
-    # How many source images to learn from before the stream, and where from: see `TTAMethod`.
+    # Of `TTAMethod`.
+    adapt: Callable[[Tensor], Tensor]
+    learn_source: Callable[[Iterator[tuple[Tensor, Tensor]]], dict[str, Any]]
     source_images: int
     source_data: LightningDataModule | None
 
@@ -53,18 +51,29 @@ class OnlineTest(Resettable):
             # Each rank counts all images.
             metric.sync_on_compute = metric._to_sync = False
 
-    def adapt(self, images: Tensor) -> Tensor:
-        """One online step on images [B,3,H,W]; returns the logits [B,C] that are scored."""
-        raise NotImplementedError
-
-    def fit(self, batches: Iterable[Any]) -> None:
-        """Learn from source images."""
-        raise NotImplementedError
+    # ---- before the stream ----------------------------------------------------------------------
 
     @property
     def unfitted(self) -> bool:
         """Whether `fit` must still be called."""
         return bool(self.source_images) and not self.learnt
+
+    @final
+    def fit(self, batches: Iterable[Any]) -> None:
+        """Learn from source images before the stream begins, if the method has anything to learn.
+
+        A Trainer calls it with images of `source_data`, or else with the first ones of the stream.
+
+        Args:
+            batches: images [B,3,H,W], or with their labels, as a DataLoader gives them. Images that
+                are not finite are ignored.
+        """
+        if not self.source_images:
+            return
+        with torch.inference_mode(False), torch.enable_grad():
+            pairs = finite_batches(batches, next(self.backbone.parameters()))
+            if (first := next(pairs, None)) is not None:
+                self.learnt = self.learn_source(chain([first], pairs))
 
     # ---- hooks of a Trainer ---------------------------------------------------------------------
 

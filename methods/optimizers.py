@@ -21,7 +21,7 @@ def sam_step(
 ) -> Tensor:
     """Step with the gradient at the worst weights nearby, about theta + rho g / |g| (Foret et al. 2021).
 
-    Returns the scalar loss there. `loss` is the current one, g its gradient; `loss_again` makes it again.
+    Returns the scalar loss there. `loss` is the loss here, g its gradient; `loss_again` computes it again.
     """
     optimizer.zero_grad()
     loss.backward()

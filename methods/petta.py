@@ -101,14 +101,19 @@ class PeTTA(RoTTA):
         return logits
 
     def divergence(self, features: Tensor, labels: Tensor) -> Tensor:
-        """The scalar divergence of a batch's classes from the source; updates their prototypes [C,D]."""
-        source, rate = self.learnt, self.prototype_rate
+        """Mean of (now - mean)^2 / var over a batch's classes, a scalar; updates their prototypes [C,D].
+
+        Classes of infinite variance do not count; 0 if there are no others (PeTTA, Eq. 5).
+        """
+        mean, var, rate = self.learnt["mean"], self.learnt["var"], self.prototype_rate
         now = self.state["prototypes"]
-        now = source["mean"] if now is None else now
+        now = mean if now is None else now
         means, counts = class_means(features, labels, len(now))
         present = (counts > 0)[:, None]
         self.state["prototypes"] = torch.where(present, (1 - rate) * now + rate * means, now)
-        self.trace["divergence"] = _divergence(now, source["mean"], source["var"], present)
+        counted = present & var.isfinite()
+        terms = torch.where(counted, (now - mean) ** 2 / (var + 1e-6), 0)
+        self.trace["divergence"] = terms.sum() / counted.sum().clamp_min(1)
         return self.trace["divergence"]
 
     def learn(self, images: Tensor, ages: Tensor) -> None:
@@ -126,16 +131,6 @@ class PeTTA(RoTTA):
         drift = self.state["drift"]
         self.descend(loss.mean() + drift * self.pull * apart + self.anchor_weight * held)
         self.follow((1 - drift) * self.teacher_rate)
-
-
-def _divergence(now: Tensor, mean: Tensor, var: Tensor, present: Tensor) -> Tensor:
-    """Mean of (now - mean)^2 / var over the classes that are `present` [C,1], all [C,D] (PeTTA, Eq. 5).
-
-    Classes of infinite variance do not count; 0 if there are no others.
-    """
-    counted = present & var.isfinite()
-    terms = torch.where(counted, (now - mean) ** 2 / (var + 1e-6), 0)
-    return terms.sum() / counted.sum().clamp_min(1)
 
 
 def _distance(pairs: Iterable[tuple[Tensor, Tensor]], kind: Regularizer) -> Tensor:

@@ -17,7 +17,7 @@ from .parts.vit import Tokens
 
 
 class REM(TTAMethod):
-    """Trains predictions of masked images on less masked ones', and ranks entropies (Han et al. 2025).
+    """Matches predictions of masked and less masked images, and ranks their entropies (Han et al. 2025).
 
     The patches that the class token attends to most are masked, more and more of them. A prediction from
     fewer patches learns from each one from more patches; its entropy should be the larger one. For vision
@@ -27,7 +27,7 @@ class REM(TTAMethod):
         mask: share of the patches that each further prediction leaves out (m).
         levels: number of predictions, the first one of the whole image (n).
         rank_weight: weight of the ranking loss (lambda).
-        margin: by which the entropies should differ, as a share of ln 1000, whatever the number of classes.
+        margin: least difference of the entropies, as a share of ln 1000 for any number of classes.
         skip_top: leave the top layers' scale and shift alone; the final layer's are in any case.
         **kwargs: see `TTAMethod`.
     """

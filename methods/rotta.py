@@ -25,7 +25,7 @@ class CSTU(Memory):
 
     Args:
         classes: their number C; a class holds at most N / C images.
-        early_quota: apply that quota also before the memory is full, as in RoTTA's own code.
+        early_quota: apply that quota also before the memory is full, as in the official code.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class RoTTA(MemoryMethod, TeacherMethod):
         every: images between two updates.
         lambda_t: weight of age when the memory drops an image.
         lambda_u: weight of uncertainty in that choice.
-        early_quota: limit each class to capacity / C images from the start, as RoTTA's own code does;
+        early_quota: limit each class to capacity / C images from the start, as the official code does;
             False: only once the memory is full, as in AETTA's and SoTTA's copies.
         **kwargs: see `TTAMethod`.
     """

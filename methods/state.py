@@ -26,6 +26,8 @@ class Resettable(LightningModule):
     comes from source images, which resets preserve.
     """
 
+    # The value of `state` at the start and after a reset.
+    fresh_state: Callable[[], dict[str, Any]]
     backbone: nn.Module
     optimizer: Optimizer | None
     state: dict[str, Any]
@@ -49,10 +51,6 @@ class Resettable(LightningModule):
         self.trace: dict[str, Any] = {}
         # Whether several ranks share the work on each batch.
         self.divides = False
-
-    def fresh_state(self) -> dict[str, Any]:
-        """The value of `state` at the start and after a reset: tensors and plain values."""
-        raise NotImplementedError
 
     def restorable_tensors(self) -> Iterator[Tensor]:
         """The tensors, of any shape, a step may change and a reset restores, always in the same order."""

@@ -81,7 +81,7 @@ CHECKS: dict[str, _Check] = {}
 Wrong = Callable[..., Iterator[str]]
 
 
-def check(remedy: str, on_bn_only: bool = False) -> Callable[[Wrong], Wrong]:
+def promise(remedy: str, on_bn_only: bool = False) -> Callable[[Wrong], Wrong]:
     """Decorates a check, which yields a sentence for everything that is wrong, and enters it in CHECKS."""
 
     def entered(wrong: Wrong) -> Wrong:
@@ -100,7 +100,7 @@ _STATE = (
 _BOUND = "Bound what is divided by, and what goes into a logarithm or a root, away from zero"
 
 
-@check(
+@promise(
     "Draw random numbers from self.generator only, work with what `adapt` is given, return detached "
     "logits, and leave the backbone that was passed untouched"
 )
@@ -130,7 +130,7 @@ def deterministic(make: Make, net: Net) -> Iterator[str]:
         yield "the module passed as backbone has changed"
 
 
-@check(
+@promise(
     "Yield what a step changes from restorable_tensors, override update instead of adapt, and pass "
     "settings under which a step updates the model: partial(MyMethod, threshold=2)"
 )
@@ -152,7 +152,7 @@ def changes(make: Make, net: Net) -> Iterator[str]:
         yield f"nine steps have left step_count={method.step_count}"
 
 
-@check("Move what learns or remembers from forward and corrected to update")
+@promise("Move what learns or remembers from predict_by and corrected to update")
 def predict_changes_nothing(make: Make, net: Net) -> Iterator[str]:
     """Predictions change nothing."""
     method = make(net())
@@ -166,7 +166,7 @@ def predict_changes_nothing(make: Make, net: Net) -> Iterator[str]:
         method.adapt(images)
 
 
-@check("Return the logits from before the update, and put corrections of them into corrected")
+@promise("Return the logits from before the update, and put corrections of them into corrected")
 def predict_foretells(make: Make, net: Net) -> Iterator[str]:
     """A prediction has the logits that `adapt` returns next."""
     method = make(net())
@@ -176,7 +176,7 @@ def predict_foretells(make: Make, net: Net) -> Iterator[str]:
             yield "adapt returns other logits than predict did just before"
 
 
-@check(_STATE)
+@promise(_STATE)
 def reset(make: Make, net: Net) -> Iterator[str]:
     """A reset is a fresh start."""
     backbone, first = net(), image_batches(1)
@@ -195,7 +195,7 @@ def reset(make: Make, net: Net) -> Iterator[str]:
         yield f"three steps after a reset, {', '.join(sorted(others)[:3])} differ"
 
 
-@check(_STATE)
+@promise(_STATE)
 def resume(make: Make, net: Net) -> Iterator[str]:
     """A checkpoint of any step continues with the same bits."""
     backbone, images = net(), image_batches(12)
@@ -218,7 +218,7 @@ def resume(make: Make, net: Net) -> Iterator[str]:
         yield f"after a resume, {names} differ"
 
 
-@check(_BOUND)
+@promise(_BOUND)
 def unusual_images(make: Make, net: Net) -> Iterator[str]:
     """Single images, and images of one colour, leave all numbers finite."""
     colours = [torch.full((4, 3, 8, 8), value) for value in (0.0, 0.0, 0.5, 1.0)]
@@ -226,7 +226,7 @@ def unusual_images(make: Make, net: Net) -> Iterator[str]:
     yield from _not_finite_on(colours, make(net()), "images of one colour")
 
 
-@check(_BOUND, on_bn_only=True)
+@promise(_BOUND, on_bn_only=True)
 def extremes(make: Make, net: Net) -> Iterator[str]:
     """Probabilities that round to 1, and images of 224 x 224, leave all numbers finite."""
     certain = net()
@@ -245,7 +245,7 @@ def _not_finite_on(batches: list[Tensor], method: TTAMethod, what: str) -> Itera
             yield f"on {what}, the loss, gradient, logits or weights of a step are not finite"
 
 
-@check("Send images through networks by self.logits, and make tensors in the type of those given")
+@promise("Send images through networks by self.logits, and make tensors in the type of those given")
 def precisions(make: Make, net: Net) -> Iterator[str]:
     """In precision bf16-mixed, weights and logits are finite and float32; in float64, all is float64."""
     method = make(net())
@@ -260,7 +260,7 @@ def precisions(make: Make, net: Net) -> Iterator[str]:
             yield f"after method.double() the logits are {dtype}"
 
 
-@check(
+@promise(
     "Leave adapt as it is, which undoes such steps, and keep all that changes in self.state",
     on_bn_only=True,
 )
@@ -290,7 +290,7 @@ def not_finite(make: Make, net: Net) -> Iterator[str]:
         yield f"after images that are not finite, {names} differ"
 
 
-@check("Bound what is remembered between steps, and detach what is summed up", on_bn_only=True)
+@promise("Bound what is remembered between steps, and detach what is summed up", on_bn_only=True)
 def memory(make: Make, net: Net, steps: int = 1000) -> Iterator[str]:
     """Memory does not grow over the steps: numbers of objects, as bytes depend on the allocator."""
     images, counts = image_batches(16), []
@@ -324,12 +324,9 @@ def _alive() -> dict[str, int]:
         if (node := left.pop()) is not None and node not in nodes:
             nodes.add(node)
             left += [below for below, _ in node.next_functions]
-    return {
-        "tensors": len(tensors),
-        "numbers": sum(tensor.numel() for tensor in tensors),
-        "nodes": len(nodes),
-        "objects": len(objects),
-    }
+    numbers = sum(map(Tensor.numel, tensors))
+    counts = len(tensors), numbers, len(nodes), len(objects)
+    return dict(zip(("tensors", "numbers", "nodes", "objects"), counts, strict=True))
 
 
 # ---- two devices ------------------------------------------------------------------------------------
@@ -389,17 +386,10 @@ def compare(divided: dict[str, list[Tensor]], make: Make, net: str) -> None:
 
 def batch_norm_net(classes: int = 5) -> nn.Module:
     """A network with two batch normalisation layers, for images of any size."""
-    return nn.Sequential(
-        nn.Conv2d(3, 8, 3, padding=1, bias=False),
-        nn.BatchNorm2d(8),
-        nn.ReLU(),
-        nn.Conv2d(8, 16, 3, stride=2, padding=1, bias=False),
-        nn.BatchNorm2d(16),
-        nn.ReLU(),
-        nn.AdaptiveAvgPool2d(1),
-        nn.Flatten(),
-        nn.Linear(16, classes),
-    )
+    layers = [nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU()]
+    layers += [nn.Conv2d(8, 16, 3, 2, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU()]
+    layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, classes)]
+    return nn.Sequential(*layers)
 
 
 def _group_norm_net() -> nn.Module:
@@ -477,7 +467,7 @@ def pass_over(method: TTAMethod) -> None:
 
 # ---- comparisons ------------------------------------------------------------------------------------
 
-# The extra state that counts steps; and a recovery sees only later, at a step, that there was a reset.
+# What a reset leaves in the extra state: counts, and a recovery that notices the reset at the next step.
 _COUNTED = ("counters", "activity", "recovery")
 
 

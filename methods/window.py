@@ -21,9 +21,9 @@ class Window:
         self.size = size
 
     def add(self, images: Tensor, state: dict[str, Any]) -> tuple[Tensor, bool]:
-        """The images [N,3,H,W] of the step to which images [B,3,H,W] have arrived, as its last ones.
+        """The images [N,3,H,W] of a step, which end with these images [B,3,H,W], and whether to update.
 
-        Also returns whether an update is due. `state` has the window's images, and the number of new ones.
+        The window's images, and the number of those without an update, are in `state`.
         """
         if self.size is None:
             return images, True

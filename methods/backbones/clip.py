@@ -97,7 +97,7 @@ class Texts:
 
 
 class Prompts(nn.Module):
-    """A text for each class through a tower of its own -> features of length 1, [C,D].
+    """Features of length 1, [C,D], of a text for each class, by a copy of the text tower.
 
     Args:
         texts: those of a `ZeroShot`.

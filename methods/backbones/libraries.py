@@ -52,8 +52,8 @@ def _torchvision_load(model: str, file: Path | None) -> Pretrained:
             net = models.get_model(architecture, weights=weights)
     else:
         options: dict[str, Any] = {}
-        # What torchvision's builders set only when they load their own weights.
-        if architecture in ("googlenet", "inception_v3"):  # trained on another scale, made inside
+        # Options that torchvision's builders set only when they load weights themselves.
+        if architecture in ("googlenet", "inception_v3"):  # which rescale their input
             options = {"transform_input": True, "init_weights": False}
         elif architecture.startswith("vit_") and weights is not None:
             options = {"image_size": weights.meta["min_size"][0]}

@@ -78,7 +78,7 @@ def load_backbone(name: str) -> nn.Module:
 def _own_network(class_path: str, file: Path | None) -> Pretrained:
     """The network that a user's class or function makes, with the state dict in a file if one is given.
 
-    Raises HoldfastError if it cannot be made, is no network, or does not fit the file.
+    Raises HoldfastError if the call fails or returns no network, or if the file does not fit it.
     """
     module, _, attribute = class_path.rpartition(".")
     try:
@@ -172,7 +172,7 @@ def check_name(name: str) -> None:
 
 def _trained(name: str) -> Pretrained:
     """A network of `holdfast train`, by the name of an embedded one or its file."""
-    facts = provenance(name)
+    facts = training_record(name)
     sizes = {key: int(facts[key]) for key in ("classes", "width", "size", "depth") if key in facts}
     norm = {"norm": facts["norm"]} if "norm" in facts else {}
     net = NETS[facts["net"].partition("(")[0]](**sizes, **norm)
@@ -180,7 +180,7 @@ def _trained(name: str) -> Pretrained:
     return Pretrained(net, json.loads(facts["mean"]), json.loads(facts["std"]), facts)
 
 
-def provenance(name: str) -> dict[str, str]:
+def training_record(name: str) -> dict[str, str]:
     """The training record of such a network's weights, from the header of their file.
 
     Raises HoldfastError if the file is missing or damaged.

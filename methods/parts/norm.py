@@ -119,7 +119,7 @@ class BlendedBatchNorm(_InPlaceOf):
     """Batch normalisation with a mixture of the source's and the batch's statistics.
 
     The batch has weight `alpha`, or else n / (n + prior) for n images (Schneider et al. 2020). In train
-    mode the mixture takes the place of the source's statistics.
+    mode the mixture replaces the source's statistics.
     """
 
     alpha: float | None = None

@@ -16,7 +16,7 @@ from ..functional import full_precision
 class Tokens:
     """The blocks of a vision transformer with a class token: timm's or torchvision's.
 
-    Raises HoldfastError if the network is no such transformer.
+    Raises HoldfastError if the network is not such a transformer.
     """
 
     def __init__(self, network: nn.Module) -> None:

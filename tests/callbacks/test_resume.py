@@ -305,9 +305,9 @@ def test_damaged_and_foreign_checkpoints(cut: Path) -> None:
     whole = second.read_bytes()
     other = small(cut)
     other["data"]["init_args"]["batch_size"] = 4
-    with pytest.raises(HoldfastError, match=r"batch_size is 8 there, not 4"):
+    with pytest.raises(HoldfastError, match=r"batch_size is 8, not 4"):
         run(other)
-    with pytest.raises(HoldfastError, match=r"method is BNAdapt there, not Tent"):
+    with pytest.raises(HoldfastError, match=r"method is BNAdapt, not Tent"):
         run({**config, "model": {"class_path": "Tent", "init_args": {"backbone": "digits"}}})
     with pytest.raises(HoldfastError, match="another run: weights is"):
         run({**config, "model": {"class_path": "BNAdapt", "init_args": {"backbone": "glyphs"}}})

@@ -75,7 +75,7 @@ MUTATIONS = [
     of("tta3/adacontrast_lr0.001_queue1024 float64")(
         m.AdaContrast.remember, '(bank["at"] + torch', '(bank["at"] + count + torch'
     ),
-    petta(m.PeTTA.divergence, "divergence(now,", "divergence(self.state['prototypes'],"),
+    petta(m.PeTTA.divergence, "(now - mean) ** 2", "(self.state['prototypes'] - mean) ** 2"),
     petal(FisherRestore.masks, "(f < threshold", "(f < 1.05 * threshold"),
 ]
 
