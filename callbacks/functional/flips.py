@@ -70,7 +70,8 @@ class FlipFunction(NamedTuple):
             )
         try:
             facts = read_json(Path(name))
-            return cls(**{**facts, "coefficients": tuple(map(float, facts["coefficients"]))})
+            facts["coefficients"] = tuple(map(float, facts["coefficients"]))
+            return cls(**facts)
         except (HoldfastError, ValueError, TypeError, KeyError):
             raise HoldfastError(
                 f"{name} does not contain an f. Pass a file written by `holdfast estimators fit`."
