@@ -42,13 +42,12 @@ def classifier(network: nn.Module) -> Any:
 
     Raises HoldfastError if there is none.
     """
-    layers = _classifiers(network)
-    if not layers:
-        raise HoldfastError(
-            f"{type(network).__name__} has no linear layer, so it has no features. "
-            "Choose a backbone with a linear classifier."
-        )
-    return layers[-1]
+    if layers := _classifiers(network):
+        return layers[-1]
+    raise HoldfastError(
+        f"{type(network).__name__} has no linear layer, so it has no features. "
+        "Choose a backbone with a linear classifier."
+    )
 
 
 def _classifiers(network: nn.Module) -> list[nn.Module]:

@@ -33,7 +33,6 @@ class AdaContrast(TeacherMethod):
         neighbours: number of images that vote.
         distance: distance between features: "cosine" or "euclidean".
         patience: images before neighbours vote.
-        **kwargs: see `TTAMethod`.
     """
 
     adapts = "all"

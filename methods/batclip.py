@@ -23,7 +23,6 @@ class BATCLIP(TTAMethod):
 
     Args:
         template: the prompt with {} for the class' name; those of the backbone have no influence.
-        **kwargs: see `TTAMethod`.
     """
 
     def __init__(

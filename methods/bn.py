@@ -17,7 +17,6 @@ class BNAdapt(TTAMethod):
     Args:
         prior: weight of the source statistics, as a number of images (N); the batch's weight is its size n.
         alpha: a fixed weight of the batch's statistics instead (BN-alpha; often 0.1).
-        **kwargs: see `TTAMethod`.
     """
 
     adapts = "nothing"

@@ -31,7 +31,6 @@ class CoTTA(TeacherMethod):
         views: number of views.
         teacher_rate: weight of the student in the teacher's average; 0: it stays the source model.
         restore: probability to restore a weight.
-        **kwargs: see `TTAMethod`.
     """
 
     tunable: ClassVar = ("restore", 10)  # Wang et al. 2022: the probability of restoring a weight

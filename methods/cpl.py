@@ -21,7 +21,6 @@ class CPL(TTAMethod):
         epsilon: the PolyLoss coefficient of the source's training: 8 for ImageNet, 6 for CIFAR-10.
         temperature: divides the logits inside the loss.
         rescore: return the logits of a second forward pass, after the step, as the official code does.
-        **kwargs: see `TTAMethod`.
     """
 
     def __init__(

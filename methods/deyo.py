@@ -30,7 +30,6 @@ class DeYO(TTAMethod):
         occlusion: (top, left, side) of the square in pixels; default: the middle half of the image.
         weigh_entropy: whether the weight has the term of the entropy.
         skip_top: leave the top layers' scale and shift alone.
-        **kwargs: see `TTAMethod`.
     """
 
     workloads: ClassVar = {"": {"filter_factor": 1.01, "drop": -1.01}}

@@ -26,7 +26,6 @@ class EATA(ETA):
         beta: weight of the penalty.
         fisher_images: number of images for F, rounded up to whole batches.
         fisher_data: clean images for F (its test loader), as in the official EATA.
-        **kwargs: see `ETA`.
     """
 
     tunable: ClassVar = ("beta", 10)  # table A.2 of Press's thesis

@@ -25,7 +25,6 @@ class ETA(TTAMethod):
         redundancy: cosine above which a sample is redundant; None: depends on the number of classes
             (`redundancy_limit`), 0.05 for 1,000 as in the paper, 0.4 for 10.
         come: the entropy of opinions in place of probabilities (COME, Zhang et al. 2025).
-        **kwargs: see `TTAMethod`.
     """
 
     workloads: ClassVar = {"": {"entropy_factor": 1.01, "redundancy": 1.01}}

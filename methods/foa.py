@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from .. import in_range
 from ..features import classifier, features
-from ..tensors import on_device
-from .functional import full_precision, softmax_entropy
+from .functional import full_precision, on_device, softmax_entropy
 from .parts.by_update import PredictsByUpdate
 from .parts.vit import Tokens
 from .source import Source
@@ -33,7 +32,6 @@ class FOA(PredictsByUpdate, Source):
         momentum: weight of a new batch in the moving average (alpha).
         source_images: number of source images for the statistics, in whole batches.
         source_data: these images (its test loader); None: the first ones of the stream.
-        **kwargs: see `TTAMethod`.
     """
 
     def __init__(

@@ -28,7 +28,6 @@ class GTTA(TTAMethod):
         source_images: number of source images to keep, in whole batches.
         source_data: these, with labels (its test loader); None: the first ones of the stream, with the
             source model's predictions for labels.
-        **kwargs: see `TTAMethod`.
     """
 
     adapts = "all"

@@ -25,7 +25,6 @@ class LAME(Source):
         symmetric: average the affinity with its transpose.
         weight: weight of the neighbours (lambda).
         max_steps: largest number of iterations, which end once the energy no longer changes.
-        **kwargs: see `TTAMethod`.
     """
 
     def __init__(

@@ -26,7 +26,6 @@ class MEMO(ImageMethod):
         alpha: weight of the views' statistics; the paper's 1 / (N + 1) with N = 16 is 0.06.
         views: number of views of each image, by AugMix (`augmix_views`), without the image itself.
         episodic: False: weights and momentum carry over from image to image.
-        **kwargs: see `TTAMethod`.
     """
 
     adapts = "all"

@@ -58,7 +58,6 @@ class NOTE(MemoryMethod):
         bn_momentum: weight of new statistics in the moving ones.
         capacity: maximum number of images in the memory.
         every: images between two updates.
-        **kwargs: see `TTAMethod`.
     """
 
     def __init__(
@@ -82,9 +81,6 @@ class NOTE(MemoryMethod):
         replace_batch_norms(
             self.backbone, InstanceAwareBatchNorm, momentum=self.bn_momentum, k=self.k
         )
-
-    def fresh_state(self) -> dict[str, Any]:
-        return {"seen": 0, "memory": PBRS.empty()}
 
     def update(self, images: Tensor) -> Tensor:
         logits = self.predict(images)

@@ -123,7 +123,7 @@ class OnlineTest(Resettable):
 
     @final
     def test_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> dict[str, Tensor]:
-        """Adapt to the batch and score the logits of `adapt`: see `scored`."""
+        """Adapt to the batch and score the logits [B,C] of `adapt`: see `scored`."""
         check_batch(batch)
         outputs = scored(self.adapt(batch.images), batch.labels)
         if self.step_count == 1:

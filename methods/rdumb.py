@@ -17,7 +17,6 @@ class RDumb(ETA):
 
     Args:
         every: steps between two resets.
-        **kwargs: see `ETA`.
     """
 
     tunable: ClassVar = ("every", 2)  # table 2.4 of Press's thesis

@@ -29,7 +29,6 @@ class REM(TTAMethod):
         rank_weight: weight of the ranking loss (lambda).
         margin: least difference of the entropies, as a share of ln 1000 for any number of classes.
         skip_top: leave the top layers' scale and shift alone; the final layer's are in any case.
-        **kwargs: see `TTAMethod`.
     """
 
     def __init__(

@@ -40,7 +40,6 @@ class RMT(ContrastMethod, TeacherMethod):
         source_images: number of source images, in whole batches, which the prototypes come from.
         source_data: these, with labels (its test loader); None: the first ones of the stream, with the
             source model's predictions for labels.
-        **kwargs: see `TTAMethod`.
     """
 
     adapts = "all"

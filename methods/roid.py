@@ -36,7 +36,6 @@ class ROID(TTAMethod):
         weighting: False: all samples count alike.
         consistency: learn from views, too; takes weighting.
         prior_correction: multiply the logits by the smoothed prior, as the official code does.
-        **kwargs: see `TTAMethod`.
     """
 
     def __init__(

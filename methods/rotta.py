@@ -79,7 +79,6 @@ class RoTTA(MemoryMethod, TeacherMethod):
         lambda_u: weight of uncertainty in that choice.
         early_quota: limit each class to capacity / C images from the start, as the official code does;
             False: only once the memory is full, as in AETTA's and SoTTA's copies.
-        **kwargs: see `TTAMethod`.
     """
 
     memory = None

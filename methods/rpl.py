@@ -19,7 +19,6 @@ class RPL(TTAMethod):
     Args:
         optimizer: the default is that of CCC's code; the thesis has a learning rate of 5e-3.
         q: exponent of the loss: towards 0 it becomes the cross-entropy, at 1 the mean absolute error.
-        **kwargs: see `TTAMethod`.
     """
 
     def __init__(

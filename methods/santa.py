@@ -30,7 +30,6 @@ class SANTA(ContrastMethod):
         source_images: number of source images, in whole batches, which the prototypes come from.
         source_data: these, with labels (its test loader); None: the first ones of the stream, with the
             source model's predictions for labels.
-        **kwargs: see `TTAMethod`.
     """
 
     def __init__(

@@ -27,7 +27,6 @@ class SAR(TTAMethod):
         skip_top: leave the top layers' scale and shift alone.
         keep_momentum: do not reset the momentum, as in the official code (but not in the paper).
         come: the entropy of opinions in place of probabilities (COME, Zhang et al. 2025).
-        **kwargs: see `TTAMethod`.
     """
 
     workloads: ClassVar = {"": {"entropy_factor": 1.01}}

@@ -22,7 +22,6 @@ class SLR(TTAMethod):
         kappa: weight of the past in m.
         delta: weight of the likelihood ratio.
         skip_top: leave the top layers' scale and shift alone, against ever growing logits.
-        **kwargs: see `TTAMethod`.
     """
 
     def __init__(

@@ -48,7 +48,6 @@ class SoTTA(MemoryMethod):
         capacity: maximum number of images in the memory.
         every: images between two updates.
         skip_top: leave the top layers' scale and shift alone.
-        **kwargs: see `TTAMethod`.
     """
 
     workloads: ClassVar = {"": {"confidence": 0.0}}

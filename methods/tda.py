@@ -38,7 +38,6 @@ class TDA(PredictsByUpdate, Source):
         views: number of views of each image by AugMix (`augmix_views`), including the image itself, as in
             the code on variants of ImageNet; 1: the image alone, as on ImageNet.
         share: share of the views, the most certain ones, whose mean counts.
-        **kwargs: see `TTAMethod`.
     """
 
     def __init__(

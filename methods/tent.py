@@ -15,7 +15,6 @@ class Tent(TTAMethod):
 
     Args:
         come: minimise the entropy of opinions instead of probabilities (COME, Zhang et al. 2025).
-        **kwargs: see `TTAMethod`.
     """
 
     def __init__(

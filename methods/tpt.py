@@ -28,7 +28,6 @@ class TPT(ImageMethod):
         template: a prompt with {} for the class' name, after the words to tune.
         views: number of views of each image, random crops and flips, including the image itself.
         share: share of the views, the most certain ones, that count (rho).
-        **kwargs: see `TTAMethod`.
     """
 
     def __init__(

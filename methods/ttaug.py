@@ -19,7 +19,6 @@ class TTAug(Source):
 
     Args:
         views: number of views of each image, by AugMix (`augmix_views`), in addition to the image.
-        **kwargs: see `TTAMethod`.
     """
 
     def __init__(self, backbone: str | nn.Module, views: int = 32, **kwargs: Any) -> None:

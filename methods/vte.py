@@ -21,7 +21,6 @@ class VTE(Source):
     Args:
         views: number of views of each image, random crops and flips, including the image itself.
         share: share of the views, the most certain ones, that count.
-        **kwargs: see `TTAMethod`.
     """
 
     def __init__(

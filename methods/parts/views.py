@@ -9,8 +9,7 @@ from torch import Generator, Tensor
 from torch.nn.functional import affine_grid, grid_sample
 from torchvision.transforms.v2 import functional as tv
 
-from ...tensors import on_device
-from ..functional import seeded
+from ..functional import on_device, seeded
 
 _BLUR_RADIUS = 2
 _DRAWS = 12  # random numbers for the jitter of one image
