@@ -1,7 +1,6 @@
 """Callbacks: estimators, alarms, resets and restores, observers, and the record of a run."""
 
 from .aetta import AETTA as AETTA
-from .aetta import DropoutCalibration as DropoutCalibration
 from .agreement import GDE as GDE
 from .agreement import AdvPerturb as AdvPerturb
 from .agreement import IndependentGDE as IndependentGDE
@@ -18,7 +17,6 @@ from .drift import DisagreementReset as DisagreementReset
 from .drift import DriftReset as DriftReset
 from .drift import EntropyDrift as EntropyDrift
 from .drift import KLDrift as KLDrift
-from .embedding_clusters import EmbeddingClusters as EmbeddingClusters
 from .estimator import AccuracyEstimator as AccuracyEstimator
 from .fitted import ATC as ATC
 from .fitted import CalibratedConfidence as CalibratedConfidence
@@ -28,10 +26,8 @@ from .fitted import MaNo as MaNo
 from .fitted import NuclearNorm as NuclearNorm
 from .fitted import SoftmaxScore as SoftmaxScore
 from .observer import Observer as Observer
-from .observers import HoldOut as HoldOut
-from .observers import PeriodicObserver as PeriodicObserver
-from .observers import PredictionStatistics as PredictionStatistics
-from .observers import WeightMagnitude as WeightMagnitude
+from .observer import PeriodicObserver as PeriodicObserver
+from .observer import PredictionStatistics as PredictionStatistics
 from .protocols import Adapting as Adapting
 from .protocols import Estimating as Estimating
 from .protocols import Streaming as Streaming

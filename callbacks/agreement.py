@@ -48,14 +48,14 @@ def weights(network: nn.Module) -> list[Tensor]:
 @contextmanager
 def exchanged(tensors: list[Tensor], values: list[Tensor]) -> Iterator[None]:
     """Temporarily exchange the data of tensors of any shape for others of these shapes, without copies."""
-    own = [tensor.data for tensor in tensors]
+    before = [tensor.data for tensor in tensors]
     try:
         for tensor, value in zip(tensors, values, strict=True):
             tensor.data = value.to(tensor.device)
         torch.clear_autocast_cache()
         yield
     finally:
-        for tensor, value in zip(tensors, own, strict=True):
+        for tensor, value in zip(tensors, before, strict=True):
             tensor.data = value
         torch.clear_autocast_cache()
 
@@ -91,18 +91,17 @@ class IndependentGDE(AccuracyEstimator):
             )
 
     def estimate(self, method: Adapting, images: Tensor) -> Tensor:
-        logits = [other.to(images).adapt(images) for other in self.methods]
-        classes = [predicted(method, images), *(finite(own).argmax(1) for own in logits)]
-        pairs = [agreement(*pair) for pair in combinations(classes, 2)]
-        return torch.stack(pairs).mean()
+        classes = [finite(other.to(images).adapt(images)).argmax(1) for other in self.methods]
+        pairs = combinations([predicted(method, images), *classes], 2)
+        return torch.stack([agreement(*pair) for pair in pairs]).mean()
 
     def state_dict(self) -> dict[str, Any]:
         return {**super().state_dict(), "methods": [m.state_dict() for m in self.methods]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         super().load_state_dict(state_dict)
-        for method, own in zip(self.methods, state_dict["methods"], strict=True):
-            method.load_state_dict(own)
+        for method, state in zip(self.methods, state_dict["methods"], strict=True):
+            method.load_state_dict(state)
 
 
 class SourceAgreement(AccuracyEstimator):
@@ -132,7 +131,7 @@ class AdvPerturb(AccuracyEstimator):
 
     def __init__(self, source: nn.Module | None = None, epsilon: float = 1 / 255) -> None:
         self.epsilon = epsilon
-        self.source = None if source is None else frozen(source)
+        self.source = None if source is None else _frozen(source)
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         self.remember(method_of(pl_module))
@@ -140,12 +139,12 @@ class AdvPerturb(AccuracyEstimator):
     def remember(self, method: Adapting) -> nn.Module:
         """The source model; if none was given, the method's backbone at the first call."""
         if self.source is None:
-            self.source = frozen(method.backbone)
+            self.source = _frozen(method.backbone)
         return self.source
 
     def estimate(self, method: Adapting, images: Tensor) -> Tensor:
         source = self.remember(method).to(images)
-        logits = method.predict_by(source, self.attacked(images, source))
+        logits = method.predict(self.attacked(images, source), source)
         return agreement(predicted(method, images), finite(logits).argmax(1))
 
     @torch.enable_grad()
@@ -161,7 +160,7 @@ class AdvPerturb(AccuracyEstimator):
         return (images.detach() + logit_shrinking_step(gradient, self.epsilon)).clamp(0, 1)
 
 
-def frozen(network: nn.Module) -> nn.Module:
+def _frozen(network: nn.Module) -> nn.Module:
     """A copy in eval mode whose weights need no gradients."""
     return deepcopy(network).requires_grad_(False).eval()
 

@@ -25,7 +25,7 @@ class Alarming(InPredictions):
     """Decides after each batch whether to raise an alarm: column `alarm` of the record, 1 or 0.
 
     In a Trainer it is a callback; `Watch` takes it among its `monitors`. Without either, call
-    `before_step(method)` before each step and `note(logits)` after it.
+    `before_step(method)` before each step and `after_step(logits)` after it.
     """
 
     alarm = False  # whether it is raised
@@ -47,7 +47,7 @@ class Alarming(InPredictions):
         """Prepare for a step."""
         self.method = method
 
-    def note(self, logits: Tensor) -> bool:
+    def after_step(self, logits: Tensor) -> bool:
         """Process a step's scored logits [B,C]; returns whether the alarm is raised."""
         before = self.alarm
         self.judge(logits)
@@ -65,7 +65,7 @@ class Alarming(InPredictions):
     def on_test_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any
     ) -> None:
-        self.note(outputs["logits"])
+        self.after_step(outputs["logits"])
 
 
 class Alarm(Alarming):
@@ -121,7 +121,7 @@ class Alarm(Alarming):
                 f"Outside a Trainer or Watch, pass {self.name} the {self.estimator}, not its name."
             )
         if self.method is None:
-            raise HoldfastError(f"Call {self.name}.before_step(method) before note(logits).")
+            raise HoldfastError(f"Call {self.name}.before_step(method) before after_step(logits).")
         source = self.source if self.of_source is None else self.of_source.latest
         seen = Seen(
             None if self.heard.latest is None else float(self.heard.latest),
@@ -142,11 +142,11 @@ def only(name: str, watching: Sequence[object], asking: str, member: str) -> Any
 
     Raises HoldfastError if there is not exactly one.
     """
-    found = [c for c in watching if hasattr(c, member)]
-    named = [c for c in found if name_of(c) == name]
+    candidates = [c for c in watching if hasattr(c, member)]
+    named = [c for c in candidates if name_of(c) == name]
     if len(named) != 1:
         raise HoldfastError(
             f"{asking} uses {name}: add exactly one such callback to the Trainer or Watch "
-            f"(there are: {', '.join(map(name_of, found)) or 'none'})."
+            f"(there are: {', '.join(map(name_of, candidates)) or 'none'})."
         )
     return named[0]

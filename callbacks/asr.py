@@ -100,9 +100,9 @@ class ASR(Reset):
     def reset(self, method: Adapting) -> None:
         """Reset the adapted tensors except the first share `due` of them."""
         assert self.due is not None
-        for old, total in zip((self.fisher, self.mean), self.sums, strict=True):
-            new = [t / self.age for t in total]
-            old[:] = [0.9 * o.to(n) + 0.1 * n for o, n in zip(old or new, new, strict=True)]
+        squares, values = self.sums
+        self.fisher = _averaged(self.fisher, [total / self.age for total in squares])
+        self.mean = _averaged(self.mean, [total / self.age for total in values])
         pairs = list(method.parameters_with_source())
         weights = [current.detach().clone() for current, _ in pairs]
         left = math.ceil(self.due * len(pairs))
@@ -141,7 +141,7 @@ class ASR(Reset):
 
     def learn(self, method: Adapting, images: Tensor, logits: Tensor) -> None:
         params = [p.detach() for p, _ in method.parameters_with_source()]
-        if self.seen is None:  # no step was made
+        if self.seen is None:  # the method skipped its step
             self.seen = [torch.zeros_like(p) for p in params], [p.clone() for p in params]
         old = self.sums or [[torch.zeros_like(p) for p in params] for _ in self.seen]
         self.sums = [
@@ -169,3 +169,9 @@ class ASR(Reset):
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         self.stop_listening()
+
+
+def _averaged(before: list[Tensor], new: list[Tensor]) -> list[Tensor]:
+    """0.9 of each earlier average, of any shape, plus 0.1 of the new value, which is the first average."""
+    pairs = zip(before or new, new, strict=True)
+    return [0.9 * average.to(value) + 0.1 * value for average, value in pairs]

@@ -21,7 +21,7 @@ from ..files import PARTIAL, reason, unwritable, whole_file, written
 from .protocols import method_of, stream_of
 from .provenance import check_same, identity
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 GO_ON = "then --resume continues from the last checkpoint, or from the start if there is none."
 
 
@@ -60,12 +60,12 @@ class StreamCheckpoint(Checkpoint):
                 "must. Leave StreamCheckpoint out, or subclass Stream."
             )
         self._stream, method = stream, method_of(pl_module)
-        trainer.strategy.checkpoint_io = RunFiles(lambda: identity(trainer, method))
+        trainer.strategy.checkpoint_io = _RunFiles(lambda: identity(trainer, method))
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.stopped = trainer.received_sigterm  # before our handlers were installed
         if threading.current_thread() is threading.main_thread():
-            self._handlers = {number: signal.signal(number, self._stop) for number in SIGNALS}
+            self._handlers = {number: signal.signal(number, self._stop) for number in _SIGNALS}
         with written(self.folder, GO_ON):
             self.folder.mkdir(parents=True, exist_ok=True)
         later = [path for path in files(self.folder) if path > self._path]
@@ -106,7 +106,7 @@ class StreamCheckpoint(Checkpoint):
             self._remove(trainer, files(self.folder)[self.keep :])
             self._saved = time.monotonic()
             if agreed(self.stopped, all=False):
-                raise KeyboardInterrupt(f"saved after {self.steps} steps: --resume goes on")
+                raise KeyboardInterrupt(f"saved after {self.steps} steps; continue with --resume")
 
     @property
     def _path(self) -> Path:
@@ -154,17 +154,17 @@ class StreamCheckpoint(Checkpoint):
         self.steps, self._random = state_dict["steps"], state_dict["random"]
 
 
-class RunFiles(TorchCheckpointIO):
+class _RunFiles(TorchCheckpointIO):
     """Writes a checkpoint to a temporary file, and moves it into place when it is safely on disk.
 
     Args:
-        own: the identity of the run. A checkpoint of another is refused before anything is restored from
-            it, with a clear message; Lightning would complain about weights that do not fit.
+        identify: gives the identity of the run. A checkpoint of another is refused before anything is
+            restored from it, with a clear message; Lightning would complain about weights that do not fit.
     """
 
-    def __init__(self, own: Callable[[], dict[str, Any]]) -> None:
+    def __init__(self, identify: Callable[[], dict[str, Any]]) -> None:
         super().__init__()
-        self.own = own
+        self.identify = identify
 
     def load_checkpoint(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         checkpoint = super().load_checkpoint(*args, **kwargs)
@@ -173,7 +173,7 @@ class RunFiles(TorchCheckpointIO):
                 "No StreamCheckpoint wrote this checkpoint, so no run can resume. Choose another."
             )
         remedy = "Use the settings of that run, or start a new run in another folder."
-        check_same(checkpoint["run"], self.own(), "checkpoint belongs to another run", remedy)
+        check_same(checkpoint["run"], self.identify(), "checkpoint belongs to another run", remedy)
         return checkpoint
 
     def save_checkpoint(
@@ -199,8 +199,8 @@ def newest(folder: str | Path) -> Path | None:
 
     Raises HoldfastError if there are checkpoints and none can be used.
     """
-    found = files(folder)
-    for path in found:
+    checkpoints = files(folder)
+    for path in checkpoints:
         try:
             if "run" not in torch.load(path, map_location="cpu", weights_only=True):
                 raise ValueError("not made by a run of Holdfast")
@@ -208,7 +208,7 @@ def newest(folder: str | Path) -> Path | None:
             rank_zero_warn(f"{path} cannot be used ({reason(error)}). Trying the previous one.")
         else:
             return path
-    if found:
+    if checkpoints:
         raise HoldfastError(
             f"No checkpoint in {folder} can be used. Remove the folder to start the run anew."
         )

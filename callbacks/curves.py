@@ -1,14 +1,16 @@
 """Curves of a run in the Trainer's loggers: means over some batches against the images seen."""
 
 import math
+import time
 from statistics import fmean
 from typing import Any
 
 from lightning.fabric.loggers import Logger
 from lightning.pytorch import Callback, LightningModule, Trainer
+from torch import Tensor
 
+from ..tensors import on_host
 from .estimator import AccuracyEstimator
-from .later import Later
 from .observer import Observer
 from .protocols import callbacks_of, method_of, stream_of
 
@@ -46,9 +48,9 @@ class Curves(Callback):
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any
     ) -> None:
         if self._loggers:
-            self.note(trainer, pl_module, outputs, batch, {})
+            self.log_step(trainer, pl_module, outputs, batch, {})
 
-    def note(
+    def log_step(
         self,
         trainer: Trainer,
         module: LightningModule,
@@ -56,7 +58,7 @@ class Curves(Callback):
         batch: Any,
         row: dict[str, Any],
     ) -> None:
-        """Keep a step's values, which complete its `row`, until they are read."""
+        """Queue a step's values, which complete its `row`, until they are read."""
         method = method_of(module)
         self.images += len(batch.labels)
         watching = [c for c in callbacks_of(trainer) if isinstance(c, Observer)]
@@ -66,9 +68,10 @@ class Curves(Callback):
             "accuracy": outputs["accuracy"],
             "nll": outputs["nll"],
             **method.trace,
-            **{name: value for c in watching for name, value in c.columns().items()},
-            "reset": float(method.reset_count - self.resets),
         }
+        for observer in watching:
+            values |= observer.columns()
+        values["reset"] = float(method.reset_count - self.resets)
         self.resets = method.reset_count
         row = {"step": method.step_count - 1, "images": self.images, **row}
         estimates = {c.name: c.latest for c in estimators if c.latest is not None}
@@ -82,15 +85,15 @@ class Curves(Callback):
             if math.isnan(truth):
                 del values["accuracy"], values["nll"]
             else:
-                values |= {f"{name}_error": abs(own - truth) for name, own in estimates.items()}
+                values |= {f"{name}_error": abs(value - truth) for name, value in estimates.items()}
             corruptions = None if stream is None else list(stream.segment(number).corruptions)
-            self.write(row | {"segment": number, "corruptions": corruptions, **values})
+            self.write_row(row | {"segment": number, "corruptions": corruptions, **values})
             self.window.append({k: value for k, value in values.items() if math.isfinite(value)})
             if len(self.window) >= self.every:
                 self.draw(row["images"])
 
-    def write(self, row: dict[str, Any]) -> None:
-        """Keep the row of a step."""
+    def write_row(self, row: dict[str, Any]) -> None:
+        """Write the row of a step; default: nothing."""
 
     def draw(self, images: int) -> None:
         """One point of each curve: the mean of its values since the last point."""
@@ -117,6 +120,48 @@ class Curves(Callback):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         vars(self).update(state_dict)
+
+
+class Later:
+    """Scalars by name, with associated data, that are waiting to be read.
+
+    >>> import torch
+    >>> later = Later()
+    >>> later.add({"loss": torch.tensor(0.5)}, "step 0")  # to be read now: a CPU has no need to wait
+    True
+    >>> later.read()
+    [({'loss': 0.5}, 'step 0')]
+
+    Args:
+        steps: maximum number of steps that are queued, on an accelerator.
+        seconds: maximum time for which they are queued.
+    """
+
+    def __init__(self, steps: int = 50, seconds: float = 1.0) -> None:
+        self.steps, self.seconds, self.since = steps, seconds, time.monotonic()
+        self.waiting: list[tuple[dict[str, Any], Any]] = []
+
+    def add(self, values: dict[str, Any], data: Any) -> bool:
+        """Queue a step's values with other data of it; returns whether it is time to read."""
+        self.waiting.append((values, data))
+        full = len(self.waiting) >= self.steps
+        far = [v for v in values.values() if isinstance(v, Tensor) and v.device.type != "cpu"]
+        return full or not far or time.monotonic() - self.since >= self.seconds
+
+    def read(self) -> list[tuple[dict[str, float], Any]]:
+        """All queued values as numbers; empties the queue."""
+        waiting, self.waiting, self.since = self.waiting, [], time.monotonic()
+        remote = [
+            (number, name)
+            for number, (values, _) in enumerate(waiting)
+            for name, value in values.items()
+            if isinstance(value, Tensor) and value.device.type != "cpu"
+        ]
+        if remote:
+            far = [waiting[number][0][name].reshape(()) for number, name in remote]
+            for (number, name), value in zip(remote, on_host(*far), strict=True):
+                waiting[number][0][name] = value
+        return [({k: float(v) for k, v in values.items()}, data) for values, data in waiting]
 
 
 def batches_ahead(trainer: Trainer) -> float:

@@ -11,10 +11,10 @@ from torch import Tensor
 from .. import HoldfastError, in_range
 from ..batch import LabelledImages
 from ..run_folder import OUTPUTS
+from ..tensors import finite_images
 from .estimator import at_most, source_outputs
 from .functional import confidence as cf
 from .functional import transport as ot
-from .functional.scores import finite_images
 from .observer import Observer, undisturbed
 from .protocols import method_of, stream_of
 from .record import save_arrays
@@ -22,7 +22,7 @@ from .record import save_arrays
 Array = np.ndarray
 
 
-def estimates(
+def _estimates(
     logits: Array, val_logits: Array, labels: Array, temperature: float = 1.0
 ) -> dict[str, float]:
     """Accuracy in [0,1] by each estimator, from softmax(z / T) of logits [n,C] on a stream and [m,C] on
@@ -120,14 +120,14 @@ class DatasetEstimates(Observer):
             rank_zero_warn("DatasetEstimates has no estimate, because not all logits are finite.")
             return
         temperature = cf.fit_temperature(val_logits, val_labels)
-        found = estimates(logits, val_logits, val_labels)
-        scaled = estimates(logits, val_logits, val_labels, temperature)
-        found |= {f"{name}_T": estimate for name, estimate in scaled.items()}
-        found |= {"temperature": temperature}
+        values = _estimates(logits, val_logits, val_labels)
+        scaled = _estimates(logits, val_logits, val_labels, temperature)
+        values |= {f"{name}_T": estimate for name, estimate in scaled.items()}
+        values["temperature"] = temperature
         if (known := labels >= 0).any():
-            found |= {"collected_accuracy": float((logits.argmax(1) == labels)[known].mean())}
-        found |= {"collected_images": float(len(labels))}
-        for name, value in found.items():
+            values["collected_accuracy"] = float((logits.argmax(1) == labels)[known].mean())
+        values["collected_images"] = float(len(labels))
+        for name, value in values.items():
             pl_module.log(name, value)
         save_arrays(
             trainer,

@@ -13,9 +13,9 @@ from .protocols import Adapting
 from .resets import Reset
 
 # Weight of the old value in the moving averages of the statistic and of its squared changes.
-MEMORY, SPREAD_MEMORY = 0.75, 0.6
+_MEMORY, _SPREAD_MEMORY = 0.75, 0.6
 # The variance contains the newest change, so z does not exceed this.
-LARGEST_Z = 1 / math.sqrt(1 - SPREAD_MEMORY)
+_LARGEST_Z = 1 / math.sqrt(1 - _SPREAD_MEMORY)
 
 
 class DriftReset(Reset):
@@ -40,7 +40,7 @@ class DriftReset(Reset):
     def __init__(
         self, limit: float = 1.25, soft: float | None = None, warm_up: int = 5, cool_down: int = 18
     ) -> None:
-        in_range(0, LARGEST_Z, limit=limit)
+        in_range(0, _LARGEST_Z, limit=limit)
         in_range(0, 1, soft=soft)
         in_range(0, warm_up=warm_up, cool_down=cool_down)
         self.limit, self.soft, self.warm_up, self.cool_down = limit, soft, warm_up, cool_down
@@ -58,14 +58,14 @@ class DriftReset(Reset):
     def learn(self, method: Adapting, images: Tensor, logits: Tensor) -> None:
         if method.step_count <= self.warm_up or method.steps_since_reset <= self.cool_down:
             return
-        found = self.statistic(logits)
-        if found is not None and self.mean is not None:
-            change = found - self.mean
-            self.variance = SPREAD_MEMORY * self.variance + (1 - SPREAD_MEMORY) * change**2
+        x = self.statistic(logits)
+        if x is not None and self.mean is not None:
+            change = x - self.mean
+            self.variance = _SPREAD_MEMORY * self.variance + (1 - _SPREAD_MEMORY) * change**2
             self.z = abs(change) / (math.sqrt(self.variance + 1e-6) + 1e-6)
-            self.mean = MEMORY * self.mean + (1 - MEMORY) * found
-        elif found is not None:
-            self.mean = found
+            self.mean = _MEMORY * self.mean + (1 - _MEMORY) * x
+        elif x is not None:
+            self.mean = x
         method.trace["drift"] = self.z
 
     def should_reset(self, method: Adapting) -> bool:

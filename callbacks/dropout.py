@@ -11,7 +11,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from .. import HoldfastError
 
 # Values after the first module in one large batch: on a CPU what fits into its cache, else 512 MiB.
-CPU_BUDGET, BUDGET = 2**18, 2**27
+_CPU_BUDGET, _BUDGET = 2**18, 2**27
 
 
 def dropout_rate(classes: int) -> float:
@@ -66,79 +66,98 @@ class DropoutPasses:
         holders = [self.network.get_submodule(".".join(path[:depth])) for depth in range(len(path))]
         # The largest modules that may lie before the first dropout, and the one that it follows.
         self.pieces = [m for h in holders for m in h.children() if m not in holders]
-        self.images: Tensor | None = None
-        self.outputs: dict[nn.Module, list[Any]] = {}
+        self.recorder: _Recorder | None = None
 
     @contextmanager
     def record(self, images: Tensor) -> Iterator[None]:
         """Store the first modules' output for `images` if the network processes them meanwhile."""
-        self.images, self.outputs = images, {}
-        state = {"recording": False}
-
-        def entering(module: nn.Module, args: tuple[Any, ...]) -> None:
-            state["recording"] = self.first not in self.outputs and bool(args) and args[0] is images
-            if state["recording"]:
-                self.outputs = {}
-
-        def leaving(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-            if state["recording"]:
-                state["recording"] = module is not self.first
-                # The network may go on to overwrite it, as an activation in place does.
-                kept = output if state["recording"] else output.clone()
-                self.outputs.setdefault(module, []).append(kept)
-
+        self.recorder = recorder = _Recorder(images, self.first)
         with ExitStack() as stack:
             stack.enter_context(torch.compiler.set_stance("force_eager"))  # which calls hooks
-            stack.enter_context(self.network.register_forward_pre_hook(entering))
+            stack.enter_context(self.network.register_forward_pre_hook(recorder.enter))
             for piece in self.pieces:
-                stack.enter_context(piece.register_forward_hook(leaving))
+                stack.enter_context(piece.register_forward_hook(recorder.leave))
             yield
 
     def __call__(
         self, images: Tensor, passes: int, rate: float, generator: torch.Generator
     ) -> Tensor:
         """Logits [N,B,C] of N passes."""
-        if self.images is not images or self.first not in self.outputs:
+        recorder = self.recorder
+        if recorder is None or recorder.images is not images or self.first not in recorder.outputs:
             with self.record(images):
                 self.network(images)
-        if self.first not in self.outputs:
+        assert self.recorder is not None
+        outputs, self.recorder = self.recorder.outputs, None
+        if self.first not in outputs:
             raise HoldfastError(
                 f"The network does not use its module {self.name}. Name others in `layers`."
             )
-        (shared,) = self.outputs[self.first]
-        budget = CPU_BUDGET if shared.device.type == "cpu" else BUDGET
+        (shared,) = outputs[self.first]
+        budget = _CPU_BUDGET if shared.device.type == "cpu" else _BUDGET
         at_once = self.at_once or max(1, budget // max(1, shared.numel()))
         logits = []
         for start in range(0, passes, at_once):
             count = min(at_once, passes - start)
-            logits.append(self._together(images, count, rate, generator))
-        self.images, self.outputs = None, {}
+            logits.append(self._together(images, outputs, count, rate, generator))
         return torch.cat(logits)
 
     def _together(
-        self, images: Tensor, count: int, rate: float, generator: torch.Generator
+        self,
+        images: Tensor,
+        outputs: dict[nn.Module, list[Any]],
+        count: int,
+        rate: float,
+        generator: torch.Generator,
     ) -> Tensor:
-        (shared,) = self.outputs[self.first]
-        many = shared.repeat(count, *(1,) * (shared.dim() - 1)) if count > 1 else shared
+        """Logits [count,B,C] of passes in one large batch, from the recorded outputs of modules."""
+        (shared,) = outputs[self.first]
+        many = shared.repeat(count, *[1] * (shared.dim() - 1)) if count > 1 else shared
 
         def drop(module: nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor:
             return dropped(output, rate, generator)
 
         with ExitStack() as stack:
             stack.enter_context(torch.compiler.set_stance("force_eager"))
-            for piece, outputs in self.outputs.items():
-                known = [many] if piece is self.first else list(outputs)
-                stack.enter_context(_instead(piece, replay(piece.forward, known)))
+            for piece, values in outputs.items():
+                known = [many] if piece is self.first else list(values)
+                stack.enter_context(_instead(piece, _replay(piece.forward, known)))
             for module in (self.first, *self.later):
                 stack.enter_context(module.register_forward_hook(drop))
             for layer in self.network.modules():
-                if count > 1 and layer not in self.outputs and uses_batch(layer):
-                    stack.enter_context(_instead(layer, by_parts(layer.forward, count)))
+                if count > 1 and layer not in outputs and _uses_batch(layer):
+                    stack.enter_context(_instead(layer, _by_parts(layer.forward, count)))
             logits = self.network(images)
         return logits.unflatten(0, (count, -1))
 
 
-def uses_batch(layer: nn.Module) -> bool:
+class _Recorder:
+    """Hooks that store the outputs of modules while a network processes some images.
+
+    They end with the output of `last`, the module that the first dropout follows.
+    """
+
+    def __init__(self, images: Tensor, last: nn.Module) -> None:
+        self.images, self.last, self.recording = images, last, False
+        self.outputs: dict[nn.Module, list[Any]] = {}
+
+    def enter(self, network: nn.Module, args: tuple[Any, ...]) -> None:
+        """Begin if the network is called with these images, before its forward pass."""
+        self.recording = self.last not in self.outputs and bool(args) and args[0] is self.images
+        if self.recording:
+            self.outputs = {}
+
+    def leave(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        """Store a module's output."""
+        if self.recording and module is self.last:
+            self.recording = False
+            # The network may go on to overwrite it, as an activation in place does.
+            self.outputs[module] = [*self.outputs.get(module, []), output.clone()]
+        elif self.recording:
+            self.outputs.setdefault(module, []).append(output)
+
+
+def _uses_batch(layer: nn.Module) -> bool:
     """Whether this is a normalisation layer whose output for an image may depend on the other ones."""
     if not isinstance(layer, _BatchNorm):
         return False
@@ -146,12 +165,12 @@ def uses_batch(layer: nn.Module) -> bool:
     return layer.training or layer.running_mean is None or not plain
 
 
-def by_parts(forward: Callable[[Tensor], Tensor], parts: int) -> Callable[[Tensor], Tensor]:
+def _by_parts(forward: Callable[[Tensor], Tensor], parts: int) -> Callable[[Tensor], Tensor]:
     """`forward` applied to each of equal parts of the batch [B,...] separately."""
     return lambda x: torch.cat([forward(part) for part in x.chunk(parts)])
 
 
-def replay(forward: Callable[..., Any], outputs: list[Any]) -> Callable[..., Any]:
+def _replay(forward: Callable[..., Any], outputs: list[Any]) -> Callable[..., Any]:
     """`forward` that returns stored outputs for its first calls."""
     return lambda *args, **kwargs: outputs.pop(0) if outputs else forward(*args, **kwargs)
 

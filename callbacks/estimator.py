@@ -14,8 +14,7 @@ from torch import Tensor
 from .. import HoldfastError, in_range
 from ..batch import LabelledImages
 from .functional.bands import Band
-from .functional.scores import without_bad
-from .observer import InPredictions, undisturbed
+from .observer import InPredictions, only_finite, undisturbed
 from .protocols import Adapting, method_of
 
 
@@ -52,7 +51,7 @@ class AccuracyEstimator(InPredictions, ABC):
         method.check_images(images)
         method.recover()
         self.band = None
-        images = without_bad(images)
+        images = only_finite(images)
         answer: Tensor | float | None = math.nan
         if self.of_batches and not len(images):
             self.details = {}
@@ -71,8 +70,8 @@ class AccuracyEstimator(InPredictions, ABC):
         with trainer.precision_plugin.test_step_context():
             self.watch(method_of(pl_module), batch.images)
         # Resets depend on these values, so ranks that share a batch must not differ by a rounding error.
-        found = self.latest, self.not_finite, self.band
-        self.latest, self.not_finite, self.band = trainer.strategy.broadcast(found)
+        answer = self.latest, self.not_finite, self.band
+        self.latest, self.not_finite, self.band = trainer.strategy.broadcast(answer)
 
     def columns(self) -> dict[str, float]:
         ends = {} if self.band is None else dict(zip(("_low", "_high"), self.band, strict=True))
@@ -102,9 +101,9 @@ def predicted(method: Adapting, images: Tensor) -> Tensor:
 def at_most(images: int, source: LabelledImages) -> int:
     """The number of images to use, those that the source has if it has fewer; warns then."""
     in_range(1, images=images, source=len(source))
-    if (found := len(source)) < images:
-        rank_zero_warn(f"images={images}: the source has {found}, and all of them are used.")
-    return min(images, found)
+    if len(source) < images:
+        rank_zero_warn(f"images={images}: the source has {len(source)}, and all of them are used.")
+    return min(images, len(source))
 
 
 def drawn_indices(source: LabelledImages, count: int) -> Tensor:

@@ -30,7 +30,7 @@ class SoftmaxScore(AccuracyEstimator):
         return softmax_score(finite(method.predict(images)), self.temperature)
 
 
-class Fitted(AccuracyEstimator):
+class _Fitted(AccuracyEstimator):
     """Estimates from the logits of a batch, by a model that is fitted before the first step."""
 
     STATE: ClassVar[tuple[str, ...]] = ("fitted",)
@@ -54,7 +54,7 @@ class Fitted(AccuracyEstimator):
 # ---- fitted to source images (`DatasetEstimates` has some of them for a whole data set) -------------
 
 
-class SourceFitted(Fitted):
+class _SourceFitted(_Fitted):
     """Fits to logits and labels of source images. The band is the sampling error of the estimate.
 
     Args:
@@ -82,7 +82,7 @@ class SourceFitted(Fitted):
         return float(right.mean()), sampling_band(np.broadcast_to(right, len(logits)))
 
 
-class DoC(SourceFitted):
+class DoC(_SourceFitted):
     """Accuracy on source images plus the change of the mean confidence (Guillory et al. 2021)."""
 
     def fit(self, logits: Array, labels: Array) -> float:
@@ -90,11 +90,11 @@ class DoC(SourceFitted):
         return accuracy - float(cf.max_confidence(cf.probabilities(logits)).mean())
 
     def right(self, logits: Array) -> Array:
-        found = self.fitted + float(cf.max_confidence(cf.probabilities(logits)).mean())
-        return np.clip(found, 0, 1)
+        confidence = float(cf.max_confidence(cf.probabilities(logits)).mean())
+        return np.clip(self.fitted + confidence, 0, 1)
 
 
-class ATC(SourceFitted):
+class ATC(_SourceFitted):
     """The share of images whose negative entropy reaches a threshold (Garg et al. 2022, ATC-NE).
 
     The share of source images below the threshold is the model's error on them.
@@ -108,7 +108,7 @@ class ATC(SourceFitted):
         return (cf.negative_entropy(cf.probabilities(logits)) >= self.fitted).mean()
 
 
-class CalibratedConfidence(SourceFitted):
+class CalibratedConfidence(_SourceFitted):
     """The mean probability of being right, from calibrated confidence (NannyML's CBPE).
 
     The map from the largest probability to correctness is an isotonic regression on source images; it is
@@ -126,7 +126,7 @@ class CalibratedConfidence(SourceFitted):
 # ---- fitted to corruptions of source images -------------------------------------------------------
 
 
-class LineFitted(Fitted):
+class _LineFitted(_Fitted):
     """Maps the score of a batch to accuracy by a line fitted to synthetic corruptions of source images.
 
     Each batch of `stream`, of the run's batch size, is a point: its score and its accuracy. The
@@ -168,18 +168,18 @@ class LineFitted(Fitted):
 
     def judge(self, logits: Tensor) -> tuple[float, Band]:
         x, y = np.array(self.fitted).T
-        found, low, high = np.clip(prediction_band(x, y, self.score(logits)), 0, 1)
-        return float(found), (float(low), float(high))
+        accuracy, low, high = np.clip(prediction_band(x, y, self.score(logits)), 0, 1)
+        return float(accuracy), (float(low), float(high))
 
 
-class MaNo(LineFitted):
+class MaNo(_LineFitted):
     """Accuracy from the matrix norm of normalised logits, by a fitted line (Xie et al. 2024, p = 4)."""
 
     def score(self, logits: Tensor) -> float:
         return float(mano(logits))
 
 
-class NuclearNorm(LineFitted):
+class NuclearNorm(_LineFitted):
     """Accuracy from the nuclear norm of a batch's probabilities, by a fitted line (Deng et al. 2023).
 
     The norm is large if predictions are certain and spread over many classes: correlated labels lower it.
@@ -189,7 +189,7 @@ class NuclearNorm(LineFitted):
         return float(nuclear_norm(logits))
 
 
-class Concentration(LineFitted):
+class Concentration(_LineFitted):
     """Accuracy from the entropy of the mean softmax, divided by ln C, by a fitted line.
 
     Predictions concentrate on few classes as a model collapses (ASR resets by a similar measure, 2026),

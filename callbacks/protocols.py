@@ -1,33 +1,66 @@
 """What callbacks need of a method and of a stream, so that they import neither, and how they find both."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from .. import HoldfastError
 
 
-class Adapting(Protocol):
-    """What estimators and recoveries need of a method; `methods.TTAMethod` documents its members.
+class _Predicting(Protocol):
+    """What estimators need of a method; `methods.TTAMethod` documents its members."""
 
-    Further members, which records, checkpoints and single estimators read, are untyped.
-    """
-
-    step_count: int
-    steps_since_reset: int
-    trace: dict[str, Any]
+    backbone: nn.Module
 
     @property
     def predictor(self) -> nn.Module: ...
-    def predict(self, images: Tensor) -> Tensor: ...
+    def predict(self, images: Tensor, network: nn.Module | None = None) -> Tensor: ...
     def source_logits(self, images: Tensor) -> Tensor: ...
-    def parameters_with_source(self) -> Iterator[tuple[Tensor, Tensor]]: ...
     def generator(self, purpose: str) -> torch.Generator: ...
+    def stages(self) -> list[str]: ...
+
+
+class _Stepping(Protocol):
+    """What a method says of its steps, for recoveries and records."""
+
+    step_count: int
+    steps_since_reset: int
+    reset_count: int
+    trace: dict[str, Any]
+    last_step: tuple[Tensor, Tensor] | None
+
+    def parameters_with_source(self) -> Iterator[tuple[Tensor, Tensor]]: ...
+    @property
+    def never_updated(self) -> bool: ...
+
+
+class Adapting(_Predicting, _Stepping, Protocol):
+    """A method that loops and recoveries act on."""
+
+    optimizer: Optimizer | None
+    state: dict[str, Any]
+
+    def check_images(self, images: Any) -> None: ...
+    def adapt(self, images: Tensor) -> Tensor: ...
+    def recover(self) -> None: ...
     def reset(self, keep_memory: bool = ..., weights: Iterable[Tensor] | None = ...) -> None: ...
-    def __getattr__(self, name: str) -> Any: ...
+    def give_way(self, other: Any) -> None: ...
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state_dict: dict[str, Any]) -> Any: ...
+
+
+class Recorded(Adapting, Protocol):
+    """A method whose identity and choices a record states."""
+
+    source_hash: str
+    seed: int
+    recovery: Any
+    skipped_layers: Sequence[str]
+    chosen: dict[str, Any]
 
 
 @runtime_checkable
@@ -56,7 +89,7 @@ def adapts(method: object) -> bool:
     return hasattr(method, "recover")
 
 
-def method_of(module: LightningModule) -> Adapting:
+def method_of(module: LightningModule) -> Recorded:
     """The module that a Trainer tests, typed as a method that adapts.
 
     Raises HoldfastError if it is not such a method.
@@ -66,7 +99,7 @@ def method_of(module: LightningModule) -> Adapting:
             f"{type(module).__name__} does not adapt. Pass the Trainer a TTAMethod, such as "
             "Source, or leave out Holdfast's callbacks."
         )
-    return cast(Adapting, module)
+    return cast(Recorded, module)
 
 
 def stream_of(trainer: Trainer) -> Streaming | None:

@@ -22,10 +22,10 @@ from .. import HoldfastError
 from ..files import first_difference, jsonable, read_json, write_json
 from ..run_folder import PROVENANCE
 from .estimator import AccuracyEstimator
-from .protocols import Adapting, callbacks_of, method_of, stream_of
+from .protocols import Recorded, callbacks_of, method_of, stream_of
 from .recovery import Recovery, arguments
 
-PACKAGES = ("holdfast", "torch", "torchvision", "lightning", "timm", "numpy", "imagecorruptions")
+_PACKAGES = ("holdfast", "torch", "torchvision", "lightning", "timm", "numpy", "imagecorruptions")
 # What a commit is for: changed results and pages, which commands write, do not count.
 CODE = ("--", ".", ":!*.md", ":!docs", ":!tests", ":!benchmarks/papers/*/results/*")
 
@@ -47,15 +47,15 @@ def provenance(trainer: Trainer, module: LightningModule) -> dict[str, Any]:
         **where,
         "setting_id": stream_digest(stream.identity, "seed") if stream else None,
         "setting": list(stream.identity) if stream else [],
-        "started": now(),
+        "started": _now(),
         "ran_on": [{"step": 0, "images": 0, **where}],
     }
 
 
-def identity(trainer: Trainer, method: Adapting) -> dict[str, Any]:
+def identity(trainer: Trainer, method: Recorded) -> dict[str, Any]:
     """The identity of a run: method, weights, stream, resets, estimators, seed and precision."""
     stream, attached = stream_of(trainer), callbacks_of(trainer)
-    pixels = {"stream": data_name(trainer)} if stream is None else stream.identity
+    pixels = {"stream": _data_name(trainer)} if stream is None else stream.identity
     estimators = {c.name: arguments(c) for c in attached if isinstance(c, AccuracyEstimator)}
     return jsonable(
         {
@@ -70,7 +70,7 @@ def identity(trainer: Trainer, method: Adapting) -> dict[str, Any]:
     )
 
 
-def method_identity(method: Adapting, *attached: Recovery) -> dict[str, Any]:
+def method_identity(method: Recorded, *attached: Recovery) -> dict[str, Any]:
     """Method, weights, optimizer and resets, with their settings: {"class": "SGD", "lr": 0.001, ...}."""
     resets = [r for r in (method.recovery, *attached) if isinstance(r, Recovery)]
     optimizer = method.optimizer
@@ -84,16 +84,16 @@ def method_identity(method: Adapting, *attached: Recovery) -> dict[str, Any]:
     }
 
 
-def check_same(found: dict[str, Any], own: dict[str, Any], what: str, remedy: str) -> None:
-    """Raise HoldfastError, with the first difference, if a stored identity is not the own one.
+def check_same(stored: dict[str, Any], identity: dict[str, Any], what: str, remedy: str) -> None:
+    """Raise HoldfastError, with the first difference, if a stored identity is another one.
 
     >>> check_same({"weights": "a"}, {"weights": "b"}, "state belongs to another run", "Use its weights.")
     Traceback (most recent call last):
-    holdfast.HoldfastError: The state belongs to another run: weights is a there, not b. Use its weights.
+    holdfast.HoldfastError: The state belongs to another run: weights is a, not b. Use its weights.
     """
-    if (known := {key: found.get(key) for key in own}) != own:
-        setting, there, here = first_difference(known, own)
-        raise HoldfastError(f"The {what}: {setting} is {there} there, not {here}. {remedy}")
+    if (known := {key: stored.get(key) for key in identity}) != identity:
+        setting, value, expected = first_difference(known, identity)
+        raise HoldfastError(f"The {what}: {setting} is {value}, not {expected}. {remedy}")
 
 
 def normalisation(network: nn.Module) -> dict[str, list[float]] | None:
@@ -105,7 +105,7 @@ def normalisation(network: nn.Module) -> dict[str, list[float]] | None:
     return None
 
 
-def data_name(trainer: Trainer) -> str:
+def _data_name(trainer: Trainer) -> str:
     """The class of the Trainer's data, or of the data sets in its loaders."""
     data = trainer.datamodule  # type: ignore[attr-defined]
     if data is not None:
@@ -127,7 +127,7 @@ def stream_digest(identity: dict[str, Any], *left_out: str) -> str:
     It is the same as in earlier versions: `order` follows from the other facts, and `precorrupted` counts
     under its earlier name.
     """
-    facts = without(identity, "order", *left_out)
+    facts = _without(identity, "order", *left_out)
     if "precorrupted" in facts:
         facts["finished"] = facts.pop("precorrupted")
     return digest(facts)
@@ -147,7 +147,7 @@ def environment(device: torch.device, devices: int = 1) -> dict[str, Any]:
         "instructions": instructions,
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
-        "versions": {package: installed(package) for package in PACKAGES},
+        "versions": {package: installed(package) for package in _PACKAGES},
         "commit": commit(),
     }
 
@@ -162,7 +162,7 @@ def now_on(folder: Path, trainer: Trainer, step: int, images: int) -> None:
     where = environment(trainer.strategy.root_device, trainer.world_size)
     facts = read_json(path)
     ran_on = [entry for entry in facts["ran_on"] if entry["step"] < step]
-    changed = differences(ran_on[-1] if ran_on else where, where)
+    changed = _differences(ran_on[-1] if ran_on else where, where)
     if changed:
         rank_zero_warn(
             f"the run resumes at step {step:,} in another environment ({', '.join(changed)}), so its "
@@ -170,17 +170,17 @@ def now_on(folder: Path, trainer: Trainer, step: int, images: int) -> None:
         )
     if changed or not ran_on:
         ran_on.append({"step": step, "images": images, **where})
-    resumed = [*facts.get("resumed", []), {"images": images, "time": now()}]
+    resumed = [*facts.get("resumed", []), {"images": images, "time": _now()}]
     write_json(path, facts | {"resumed": resumed, "ran_on": ran_on})
 
 
-def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+def _differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     """What differs between two environments, in words: "threads 2, not 1"."""
     one, other = ({**entry, **entry["versions"], "versions": None} for entry in (before, after))
     return [f"{key} {new}, not {one.get(key)}" for key, new in other.items() if new != one.get(key)]
 
 
-def now() -> str:
+def _now() -> str:
     """The time, in UTC and ISO format."""
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
@@ -203,10 +203,10 @@ def commit() -> str | None:
         return None
 
     def git(*words: str) -> str:
-        found = subprocess.run(
+        done = subprocess.run(
             ["git", *words], cwd=root, capture_output=True, text=True, timeout=20, check=True
         )
-        return found.stdout.strip()
+        return done.stdout.strip()
 
     with suppress(OSError, subprocess.SubprocessError):
         return git("rev-parse", "HEAD") + ("-dirty" if git("diff", "HEAD", "--stat", *CODE) else "")
@@ -221,8 +221,8 @@ def installed(package: str) -> str | None:
         return None
 
 
-def without(content: Any, *keys: str) -> Any:
+def _without(content: Any, *keys: str) -> Any:
     """The content without these keys, at any depth."""
     if isinstance(content, dict):
-        return {key: without(value, *keys) for key, value in content.items() if key not in keys}
-    return [without(v, *keys) for v in content] if isinstance(content, list | tuple) else content
+        return {key: _without(value, *keys) for key, value in content.items() if key not in keys}
+    return [_without(v, *keys) for v in content] if isinstance(content, list | tuple) else content

@@ -38,7 +38,7 @@ class RunRecord(Curves):
     the images seen; so do TensorBoard events in the folder. Of several ranks the first writes.
 
     Args:
-        folder: folder of the run; made if missing.
+        folder: folder of the run; created if missing.
         every: batches for each point of a curve; a run too short for two points has one point per batch.
         overwrite: replace the run that is in the folder, if there is one; a run that continues from a
             checkpoint replaces nothing.
@@ -65,7 +65,7 @@ class RunRecord(Curves):
         else:
             self._go_on(self.bytes, trainer, pl_module)
             purge = self.images + 1
-        self._loggers = [*trainer.loggers, *events_in(self.folder, trainer.loggers, purge)]
+        self._loggers = [*trainer.loggers, *_events_in(self.folder, trainer.loggers, purge)]
         self._ended = time.perf_counter()
         self._start = self._ended - self.seconds
 
@@ -116,12 +116,12 @@ class RunRecord(Curves):
             "seconds": round(time.perf_counter() - self._start, 3),
             "waited": round(self.waited, 3),
         }
-        self.note(trainer, pl_module, outputs, batch, times)
+        self.log_step(trainer, pl_module, outputs, batch, times)
         self._ended = time.perf_counter()
 
-    def write(self, row: dict[str, Any]) -> None:
+    def write_row(self, row: dict[str, Any]) -> None:
         assert self._file is not None
-        self._file.write(json.dumps(finite(row), allow_nan=False).encode() + b"\n")
+        self._file.write(json.dumps(_finite(row), allow_nan=False).encode() + b"\n")
 
     # ---- end, and checkpoints -------------------------------------------------------------------
 
@@ -135,7 +135,7 @@ class RunRecord(Curves):
         used = images_used(read_rows(self.folder))
         results |= {} if used is None else {"images_used": used}
         results |= {"never_updated": True} if method_of(pl_module).never_updated else {}
-        write_json(self.folder / SUMMARY, finite({"images": self.images, **results}))
+        write_json(self.folder / SUMMARY, _finite({"images": self.images, **results}))
 
     def _secure(self) -> None:
         """Write waiting rows, and flush rows and curves to disk."""
@@ -148,7 +148,7 @@ class RunRecord(Curves):
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if self._file is not None:
             self._file.close()
-            # The Trainer does so for its own.
+            # The Trainer finalizes those of its own list.
             for logger in self._loggers[len(trainer.loggers) :]:
                 logger.finalize("success")
 
@@ -173,15 +173,15 @@ class RunRecord(Curves):
         }
 
 
-def events_in(folder: Path, loggers: Iterable[Logger], purge: int | None) -> list[Logger]:
+def _events_in(folder: Path, loggers: Iterable[Logger], purge: int | None) -> list[Logger]:
     """A logger of TensorBoard events in a run's folder, unless one of the loggers writes there already."""
-    own = (Path(lg.log_dir).resolve() for lg in loggers if isinstance(lg, TensorBoardLogger))
-    if any(place.is_relative_to(folder.resolve()) for place in own):
+    folders = [Path(lg.log_dir).resolve() for lg in loggers if isinstance(lg, TensorBoardLogger)]
+    if any(path.is_relative_to(folder.resolve()) for path in folders):
         return []
     return [TensorBoardLogger(folder, name="", version="", purge_step=purge)]
 
 
-def finite(values: dict[str, Any]) -> dict[str, Any]:
+def _finite(values: dict[str, Any]) -> dict[str, Any]:
     """The values, with None for numbers that JSON cannot represent."""
     strange = {k for k, v in values.items() if isinstance(v, float) and not math.isfinite(v)}
     return {key: None if key in strange else value for key, value in values.items()}

@@ -17,9 +17,10 @@ from .protocols import Adapting, callbacks_of, method_of
 class Recovery(InPredictions, ABC):
     """Returns a model to its source before a step (`Reset`), or a part of it after a step (`Restore`).
 
-    RDumb, SAR and CoTTA have one of their own, which works outside a Trainer as well. One among the
-    Trainer's callbacks, or in a `Watch`, takes its place; one that is passed to a method as `recovery`
-    acts in addition. Recoveries run before other callbacks: estimators see the weights that predict.
+    RDumb, SAR and CoTTA include the recovery of their papers, which also works outside a Trainer. A
+    recovery among the Trainer's callbacks, or in a `Watch`, replaces it; one that is passed to a method
+    as `recovery` acts in addition. Recoveries run before other callbacks, so that estimators see the
+    weights that predict.
     """
 
     def before_step(self, method: Adapting) -> None:
@@ -35,8 +36,8 @@ class Recovery(InPredictions, ABC):
         """
 
     def __repr__(self) -> str:
-        given = ", ".join(f"{name}={value!r}" for name, value in arguments(self).items())
-        return f"{type(self).__name__}({given})"
+        words = [f"{name}={value!r}" for name, value in arguments(self).items()]
+        return f"{type(self).__name__}({', '.join(words)})"
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         # A new list, because Lightning is iterating over the old one and must set up each callback
@@ -126,16 +127,16 @@ def linear_quantile(values: Tensor, q: float) -> Tensor:
 
 
 def arguments(thing: object) -> dict[str, Any]:
-    """The constructor's arguments that are plain values and that `thing` keeps under their names.
+    """The constructor's arguments that are plain values and that `thing` stores under their names.
 
     Arguments that `**kwargs` passes to a base class are included if they differ from the default.
     """
     names = inspect.signature(type(thing)).parameters
-    found = {name: getattr(thing, name) for name in names if hasattr(thing, name)}
+    values = {name: getattr(thing, name) for name in names if hasattr(thing, name)}
     if any(p.kind is p.VAR_KEYWORD for p in names.values()):
         for base in type(thing).__mro__[1:]:
             for name, p in inspect.signature(base).parameters.items():
-                if name not in found and getattr(thing, name, p.default) != p.default:
-                    found[name] = getattr(thing, name)
+                if name not in values and getattr(thing, name, p.default) != p.default:
+                    values[name] = getattr(thing, name)
     plain = (bool, int, float, str, type(None), list, tuple)
-    return {name: value for name, value in found.items() if isinstance(value, plain)}
+    return {name: value for name, value in values.items() if isinstance(value, plain)}

@@ -30,7 +30,7 @@ class Reset(Recovery):
     def should_reset(self, method: Adapting) -> bool:
         """Whether to return to the source before the next step; changes nothing.
 
-        Not called if there was no step since the source.
+        Not called before the first step after a reset.
         """
 
     def observe(self, method: Adapting) -> None:
@@ -88,8 +88,8 @@ class SegmentReset(Reset):
     def listen(self, watching: Sequence[object], in_trainer: bool = False) -> None:
         if not in_trainer:
             raise HoldfastError(
-                "SegmentReset must be told when the corruption changes. Use a Trainer, or call "
-                "method.reset() at each change."
+                "SegmentReset needs to know when the corruption changes. Use a Trainer, whose batches have "
+                "segments, or call method.reset() at each change."
             )
 
     def on_test_batch_start(

@@ -11,17 +11,17 @@ from torch import Tensor
 from .. import HoldfastError, in_range, one_of
 from ..batch import LabelledImages
 from ..files import read_json, write_json
+from ..tensors import finite_images
 from .alarm import Alarming
 from .estimator import at_most, source_outputs
 from .functional.confidence import max_confidence, probabilities
-from .functional.scores import finite_images
 from .functional.sequences import Bets, Running, betted, exact_upper, exceeds, lower_bound, noted
 from .observer import undisturbed
 from .protocols import Adapting
 
 Array = np.ndarray
-FEWEST = 20  # images in each half of a reference
-MEMORY = 0.9  # of the average class shares from which the most frequent class is taken
+_FEWEST = 20  # images in each half of a reference
+_MEMORY = 0.9  # of the average class shares from which the most frequent class is taken
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,9 @@ class Reference:
         Raises HoldfastError if there are fewer than 40 images.
         """
         half = len(confidence) // 2
-        if half < FEWEST or not np.isfinite(confidence).all():
+        if half < _FEWEST or not np.isfinite(confidence).all():
             raise HoldfastError(
-                f"A reference needs {2 * FEWEST} images with finite logits and has {len(confidence)}. "
+                f"A reference needs {2 * _FEWEST} images with finite logits and has {len(confidence)}. "
                 "Give it more images, or a model whose logits are finite."
             )
         fit, rest = confidence[:half], confidence[half:]
@@ -166,7 +166,7 @@ class RiskMonitor(Alarming):
         self.source, self.alpha = source, alpha
         self.images = images if source is None else at_most(images, source)
         self.reference = reference  # the argument as passed
-        self._found = reference
+        self._fitted = reference
         self.start, self.proxy, self.rule, self.unit = start, proxy, rule, unit
         self.epsilon, self.refit = epsilon, refit
         self.begun: list[tuple[Tensor, Tensor]] = []  # confidences and classes of the start
@@ -182,23 +182,23 @@ class RiskMonitor(Alarming):
         """Fit the reference to source images before the first step, and the threshold again if due."""
         super().before_step(method)
         due = self.refit and self.steps and self.steps % self.refit == 0
-        if self.source is not None and (self._found is None or due):
+        if self.source is not None and (self._fitted is None or due):
             with undisturbed(next(method.predictor.parameters()).device):
-                found = source_outputs(method, self.source, self.images, self.name)
-            own = Reference.fit(*(part.numpy() for part in found))
-            self._found = replace(self._found or own, threshold=own.threshold)
+                logits, labels = source_outputs(method, self.source, self.images, self.name)
+            fitted = Reference.fit(logits.numpy(), labels.numpy())
+            self._fitted = replace(self._fitted or fitted, threshold=fitted.threshold)
 
     def fitted(self) -> Reference:
         """The reference, with the threshold that was fitted last.
 
         Raises HoldfastError if there is none.
         """
-        if self._found is None:
+        if self._fitted is None:
             raise HoldfastError(
                 f"{self.name} has no reference. Pass source=IMAGES and call before_step(method) before the "
                 "first step (Watch and Trainer do), or pass reference=Reference.load(FILE)."
             )
-        return self._found
+        return self._fitted
 
     @property
     def limit(self) -> float:
@@ -211,11 +211,11 @@ class RiskMonitor(Alarming):
             return
         confidence, classes = logits.softmax(1).max(1)
         number = logits.shape[1]
-        if self._found is None and self.source is None:
+        if self._fitted is None and self.source is None:
             self._begin(confidence, classes, number)
             return
         before, counts = self.shares, torch.bincount(classes, minlength=number) / len(classes)
-        self.shares = counts if before is None else torch.lerp(counts, before, MEMORY)
+        self.shares = counts if before is None else torch.lerp(counts, before, _MEMORY)
         if self.proxy == "confidence":
             self._count(confidence <= self.fitted().threshold)
         elif before is not None:
@@ -227,7 +227,7 @@ class RiskMonitor(Alarming):
         if len(self.begun) == self.start:
             parts = [torch.cat(part).numpy() for part in zip(*self.begun, strict=True)]
             order = np.random.default_rng(0).permutation(len(parts[0]))  # halves are alike
-            self._found = Reference.from_answers(parts[0][order], parts[1][order], number)
+            self._fitted = Reference.from_answers(parts[0][order], parts[1][order], number)
             self.begun = []
 
     def _count(self, counted: Tensor) -> None:
@@ -247,13 +247,15 @@ class RiskMonitor(Alarming):
 
     def state_dict(self) -> dict[str, Any]:
         bets = self.bets and [torch.from_numpy(np.asarray(value)) for value in self.bets]
-        own = {"reference": self._found and asdict(self._found), "bets": bets}
-        return {**super().state_dict(), **own, "running": tuple(self.running)}
+        state = super().state_dict()
+        state["reference"] = self._fitted and asdict(self._fitted)
+        state["bets"], state["running"] = bets, tuple(self.running)
+        return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         super().load_state_dict(state_dict)
         if state_dict["reference"] is not None:
-            self._found = Reference(**state_dict["reference"])
+            self._fitted = Reference(**state_dict["reference"])
         bets = state_dict["bets"]
         self.bets = bets and Bets(*(value.numpy() for value in bets))
         self.running = Running(*state_dict["running"])

@@ -10,7 +10,7 @@ from ..files import jsonable
 from .alarm import Alarming
 from .estimator import AccuracyEstimator
 from .observer import name_apart
-from .protocols import Adapting
+from .protocols import Recorded
 from .provenance import check_same, method_identity
 from .recovery import Recovery, arguments
 
@@ -24,7 +24,7 @@ class Watch:
         reset: a Reset or Restore; `AccuracyReset("AETTA")` finds its estimator among `estimators`.
         monitors: an `Alarm`, a `RiskMonitor`, ...: given the logits after each step; each has its `alarm`.
 
-    Raises HoldfastError if the reset needs a Trainer, or an estimator that is not there.
+    Raises HoldfastError if the reset needs a Trainer, or an estimator that is missing.
 
     Example:
         >>> import torch
@@ -40,7 +40,7 @@ class Watch:
 
     def __init__(
         self,
-        method: Adapting,
+        method: Recorded,
         estimators: Sequence[AccuracyEstimator] = (),
         reset: Recovery | None = None,
         monitors: Sequence[Alarming] = (),
@@ -69,7 +69,7 @@ class Watch:
             estimator.watch(self.method, images)
         logits = self.method.adapt(images)
         for monitor in self.monitors:
-            monitor.note(logits)
+            monitor.after_step(logits)
         if self.reset is not None:
             self.reset.after_step(self.method)
         return logits
@@ -77,10 +77,10 @@ class Watch:
     @property
     def identity(self) -> dict[str, Any]:
         """The identity of a state: method, weights, optimizer, resets, estimators and their settings."""
-        own = [] if self.reset is None else [self.reset]
+        resets = [] if self.reset is None else [self.reset]
         return jsonable(
             {
-                **method_identity(self.method, *own),
+                **method_identity(self.method, *resets),
                 "estimators": [{"name": c.name, **arguments(c)} for c in self.estimators],
                 "monitors": [{"name": c.name, **arguments(c)} for c in self.monitors],
             }
@@ -108,5 +108,5 @@ class Watch:
 
     def _parts(self) -> list[Any]:
         """All that has a state."""
-        own = [] if self.reset is None else [self.reset]
-        return [self.method, *self.estimators, *self.monitors, *own]
+        resets = [] if self.reset is None else [self.reset]
+        return [self.method, *self.estimators, *self.monitors, *resets]

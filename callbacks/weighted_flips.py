@@ -1,7 +1,7 @@
 """WeightedFlips: the source model's accuracy from prediction flips of an adapting copy."""
 
 from collections.abc import Sequence
-from copy import deepcopy
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -11,11 +11,11 @@ from torch import Tensor
 
 from .. import HoldfastError, in_range
 from ..run_folder import FLIPS
+from ..tensors import compact, expanded
 from .agreement import exchanged, weights
 from .estimator import AccuracyEstimator, NotFinite, finite
 from .functional.flips import FlipFunction, flips
 from .observer import undisturbed
-from .observers import compact, images_of
 from .protocols import Adapting, method_of
 from .record import save_arrays
 
@@ -35,16 +35,20 @@ class WeightedFlips(AccuracyEstimator):
             `holdfast estimators fit`; None: measure the flips only.
         held: number of images; a last group of fewer than `at_once` is excluded.
         stop: steps after which they are predicted again (990 in the official code, 1000 in the text).
-        data: adapt the source model repeatedly to the first `data` images; None: to the stream.
         any_backbone: apply f to a network that it was not fitted on.
         at_once: images in a batch of predictions.
         also: earlier steps at which the held-out images are predicted as well.
     """
 
     of_batches = False
-    STATE = (
-        *("kept", "source_weights", "source_probs", "passing"),
-        *("predictions", "confidence", "logged"),
+    STATE: ClassVar[tuple[str, ...]] = (
+        "stored",
+        "source_weights",
+        "source_probs",
+        "passing",
+        "predictions",
+        "confidence",
+        "logged",
     )
 
     def __init__(
@@ -52,19 +56,16 @@ class WeightedFlips(AccuracyEstimator):
         f: str | None = "resnet50",
         held: int = 1000,
         stop: int = 990,
-        data: int | None = None,
         any_backbone: bool = False,
         at_once: int = 100,
         also: Sequence[int] = (),
     ) -> None:
-        in_range(1, held=held, stop=stop, at_once=at_once, data=data)
-        if any(not 0 < step < stop for step in also) or (also and data is not None):
-            raise HoldfastError(
-                f"also={list(also)}: pass steps between 0 and {stop}, and leave `data` out."
-            )
+        in_range(1, held=held, stop=stop, at_once=at_once)
+        if any(not 0 < step < stop for step in also):
+            raise HoldfastError(f"also={list(also)}: pass steps between 0 and {stop}.")
         self.f = None if f is None else FlipFunction.load(f)
-        self.held, self.stop, self.data = held, stop, data
-        self.wanted = max(held, data or 0)  # images to store
+        self.held, self.stop = held, stop
+        self.needed = held  # images to store
         self.any_backbone, self.at_once, self.also = any_backbone, at_once, tuple(also)
         self.begin()
         # Of the last measurement: classes [n] predicted at step 0, at those of `also`, and at `stop`; the
@@ -76,16 +77,16 @@ class WeightedFlips(AccuracyEstimator):
     def begin(self, source_weights: list[Tensor] | None = None) -> None:
         """Begin a measurement, with the weights, of any shape, before the first step."""
         # Batches of held-out images [B,3,H,W], as bytes where that is lossless.
-        self.kept: list[Tensor] = []
+        self.stored: list[Tensor] = []
         # None once all images are there, and predicted with these weights.
         self.source_weights = source_weights
         # Probabilities [n,C] before the first step, and classes [n] at the steps of `also`.
         self.source_probs: Tensor | None = None
         self.passing: dict[int, Tensor] = {}
 
-    def check(self, method: Adapting) -> None:
+    def check_network(self, method: Adapting) -> None:
         """Raise HoldfastError if f was fitted on another network."""
-        count = num_parameters(method)
+        count = _num_parameters(method)
         if self.f is not None and count != self.f.parameters and not self.any_backbone:
             raise HoldfastError(
                 f"This f was fitted to a network of {self.f.parameters:,} parameters, not "
@@ -97,31 +98,29 @@ class WeightedFlips(AccuracyEstimator):
         """The estimate before the step on images [B,3,H,W] and a reset that is due, after `stop` steps."""
         self.details = {}
         with undisturbed(images.device):
-            found = self.measure_at_stop(method, images.device)
-        band, given = self.band, super().watch(method, images)
-        if found is not None:
-            self.band = band
-        self.latest = given if found is None else found
+            estimate = self.measure_at_stop(method, images.device)
+        band = self.band
+        super().watch(method, images)
+        if estimate is not None:
+            self.latest, self.band = estimate, band
         return self.latest
 
     def estimate(self, method: Adapting, images: Tensor) -> float | None:
         step = method.steps_since_reset
         if step == 0:
-            self.check(method)
+            self.check_network(method)
             self.begin([tensor.detach().clone() for tensor in weights(method.predictor)])
         if self.source_weights is not None:
-            self.kept.append(compact(images.cpu()))
-            if sum(map(len, self.kept)) >= self.wanted:
+            self.stored.append(compact(images.cpu()))
+            if sum(map(len, self.stored)) >= self.needed:
                 self.predict_at_source(method, images.device)
-                if self.data is not None:
-                    return self.adapt_to_limited_data(method, images)
         if self.source_probs is not None and step in self.also:
             self.passing[step] = self.probabilities(method, images.device).argmax(1)
         return None
 
     def measure_at_stop(self, method: Adapting, device: torch.device) -> float | None:
         """The estimate if exactly `stop` steps have passed since the first image was stored."""
-        if self.data is not None or method.steps_since_reset != self.stop or not self.kept:
+        if method.steps_since_reset != self.stop or not self.stored:
             return None
         try:
             if self.source_weights is not None:  # fewer steps than are needed to see all images
@@ -147,7 +146,7 @@ class WeightedFlips(AccuracyEstimator):
         counts = {weighted: flips(*arrays, weighted=weighted) for weighted in (True, False)}
         self.details = {"flips": counts[True], "unweighted": counts[False]}
         self.logged = {f"_{name}": value for name, value in self.details.items()}
-        self.logged["_parameters"] = float(num_parameters(method))
+        self.logged["_parameters"] = float(_num_parameters(method))
         answer = self.band = None
         # Without adaptation there are no flips, so accuracy cannot be estimated from them.
         if self.f is not None and any(True for _ in method.parameters_with_source()):
@@ -159,41 +158,22 @@ class WeightedFlips(AccuracyEstimator):
 
     def probabilities(self, method: Adapting, device: torch.device) -> Tensor:
         """The method's probabilities [n,C] for the held-out images, in groups of `at_once`."""
-        held = torch.cat(self.kept)[: self.held]
+        held = torch.cat(self.stored)[: self.held]
         count = len(held) // self.at_once * self.at_once or len(held)
         groups = held[:count].split(self.at_once)
-        logits = [method.predict(images_of(group).to(device)).cpu() for group in groups]
+        logits = [method.predict(expanded(group).to(device)).cpu() for group in groups]
         return finite(torch.cat(logits)).softmax(1)
 
-    def adapt_to_limited_data(self, method: Adapting, images: Tensor) -> float | None:
-        """Adapt to stored images [N,3,H,W] from the source, count the flips, and restore the model."""
-        data, state = torch.cat(self.kept)[: self.data], deepcopy(method.state_dict())
-        trace, random = method.trace, torch.Generator().manual_seed(0)
-        size = min(len(images), len(data))
-        if method.steps_since_reset > 0:
-            method.reset()
-        method.step_count = 0
-        try:
-            for step in range(self.stop):
-                position = step % (len(data) // size)
-                if position == 0:
-                    order = torch.randperm(len(data), generator=random)
-                batch = data[order[position * size : position * size + size]]
-                method.adapt(images_of(batch).to(images))
-            return self.measure(method, images.device)
-        finally:
-            method.load_state_dict(state)
-            method.trace = trace
+    def missing(self) -> str:
+        """Why a run has no estimate."""
+        return f"no {self.stop} steps passed without a reset"
 
     def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Log the last estimate and flips of the run, and write its classes."""
         with trainer.precision_plugin.test_step_context(), undisturbed(pl_module.device):
             self.measure_at_stop(method_of(pl_module), pl_module.device)
         if not self.predictions:
-            why = f"no {self.stop} steps passed without a reset"
-            if self.data is not None:
-                why = f"the stream has fewer than {self.wanted} images"
-            rank_zero_warn(f"WeightedFlips has no estimate: {why}.")
+            rank_zero_warn(f"WeightedFlips has no estimate: {self.missing()}.")
             return
         save_arrays(
             trainer,
@@ -206,6 +186,6 @@ class WeightedFlips(AccuracyEstimator):
             pl_module.log(f"WeightedFlips{name}", value)
 
 
-def num_parameters(method: Adapting) -> int:
+def _num_parameters(method: Adapting) -> int:
     """The number of parameters of the method's backbone."""
     return sum(p.numel() for p in method.backbone.parameters())

@@ -17,7 +17,7 @@ State = tuple[Any, ...]  # of plain values; () at the beginning
 WINDOW = 20  # batches that are averaged, and for which a collapse must last
 # AETTA's rule for a reset counts 2 points as a drop (Lee et al. 2024). Where the source model itself is
 # right on less than 20 %, as on CCC-Hard, that would hide a collapse, so a tenth of its accuracy counts.
-MARGIN, SHARE = 0.02, 0.1
+_MARGIN, _SHARE = 0.02, 0.1
 
 
 class Seen(NamedTuple):
@@ -58,7 +58,7 @@ class Drop(Rule):
     """
 
     window: int = 5
-    margin: float = MARGIN
+    margin: float = _MARGIN
     floor: float = 0.2
     each: bool = False
 
@@ -98,8 +98,8 @@ class BelowSource(Rule):
             pairs = (*pairs, (seen.value, seen.source))[-self.window :]
         if len(pairs) < self.window:
             return pairs, False
-        own, source = (sum(values) / len(pairs) for values in zip(*pairs, strict=True))
-        return pairs, bool(is_below(own, source, self.margin))
+        accuracy, source = (sum(values) / len(pairs) for values in zip(*pairs, strict=True))
+        return pairs, bool(is_below(accuracy, source, self.margin))
 
 
 @dataclass(frozen=True)
@@ -118,12 +118,12 @@ RULES: dict[str, type[Rule]] = {"drop": Drop, "below source": BelowSource, "coll
 
 def margin(source: Array | float) -> Any:
     """The margin below a source model of this accuracy in [0,1] that counts as a collapse."""
-    return np.minimum(MARGIN, SHARE * np.asarray(source))
+    return np.minimum(_MARGIN, _SHARE * np.asarray(source))
 
 
-def is_below(own: Any, source: Any, by: float | None = None) -> Any:
+def is_below(accuracy: Any, source: Any, by: float | None = None) -> Any:
     """Whether mean accuracies are below the source model's by more than `by`; None: by `margin`."""
-    return np.asarray(own) < source - (margin(source) if by is None else by)
+    return np.asarray(accuracy) < source - (margin(source) if by is None else by)
 
 
 def raised(
@@ -142,7 +142,7 @@ def raised(
     columns = [values, np.full(n, np.nan) if source is None else source]
     numbers = [[None if np.isnan(v) else float(v) for v in column] for column in columns]
     flags = [[False] * n if f is None else list(map(bool, f)) for f in (fresh, not_finite)]
-    found = np.zeros(n, dtype=bool)
+    alarms = np.zeros(n, dtype=bool)
     for i, seen in enumerate(zip(*numbers, *flags, strict=True)):
-        state, found[i] = rule(state, Seen(*seen))
-    return found
+        state, alarms[i] = rule(state, Seen(*seen))
+    return alarms

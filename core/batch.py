@@ -20,44 +20,48 @@ class Batch(NamedTuple):
     segment: Tensor  # [B] int64, number of the segment of constant corruption
 
 
-IMAGES, LABELS = ("image", "images", "pixel_values"), ("label", "labels", "target", "targets")
-WANTED = "let the DataLoader give (images, labels), or a mapping with 'image' and 'label'"
+_IMAGES, _LABELS = ("image", "images", "pixel_values"), ("label", "labels", "target", "targets")
+_WANTED = "Let the DataLoader give (images, labels), or a mapping with 'image' and 'label'."
 
 
-def as_batch(found: Any, first: int, segment: int) -> Batch:
+def as_batch(content: Any, first: int, segment: int) -> Batch:
     """Convert a DataLoader's (images, labels, ...) or mapping to a `Batch`; a `Batch` stays unchanged.
 
     uint8 images are scaled to [0,1]. Missing labels become -1 (unknown).
 
     Args:
-        found: what the DataLoader gave.
+        content: what the DataLoader gave.
         first: the position of its first image.
         segment: the number of the DataLoader.
 
     Raises HoldfastError if it contains no images, or the labels are not class numbers.
     """
-    if isinstance(found, Batch):
-        return found
-    if isinstance(found, Mapping):
-        images = next((found[key] for key in IMAGES if key in found), None)
-        labels = next((found[key] for key in LABELS if key in found), None)
-        content = f"a mapping with the keys {', '.join(map(repr, found))}"
+    if isinstance(content, Batch):
+        return content
+    if isinstance(content, Mapping):
+        images = next((content[key] for key in _IMAGES if key in content), None)
+        labels = next((content[key] for key in _LABELS if key in content), None)
+        description = f"a mapping with the keys {', '.join(map(repr, content))}"
     else:
-        parts = list(found) if isinstance(found, Sequence) else [found]
+        parts = list(content) if isinstance(content, Sequence) else [content]
         images, labels = [*parts, None, None][:2]
-        content = f"a {type(found).__name__} of {', '.join(map(described, parts)) or 'nothing'}"
-        content = content if isinstance(found, Sequence) else described(found)
+        description = (
+            f"a {type(content).__name__} of {', '.join(map(_described, parts)) or 'nothing'}"
+        )
+        description = description if isinstance(content, Sequence) else _described(content)
     if not isinstance(images, Tensor) or images.ndim != 4:
-        raise HoldfastError(f"a batch is {content}, not images [B,3,H,W] and labels: {WANTED}.")
+        raise HoldfastError(f"A batch is {description}, not images [B,3,H,W] and labels. {_WANTED}")
     count = len(images)
-    labels = torch.full((count,), -1) if labels is None else class_numbers(labels, count, content)
+    labels = (
+        torch.full((count,), -1) if labels is None else _class_numbers(labels, count, description)
+    )
     index = torch.arange(first, first + count)
     if images.dtype == torch.uint8:
         images = images.float() / 255
     return Batch(images, labels, index, torch.full_like(index, segment))
 
 
-def class_numbers(labels: Any, count: int, content: str) -> Tensor:
+def _class_numbers(labels: Any, count: int, description: str) -> Tensor:
     """Labels as int64 [B]; raises HoldfastError unless they are class numbers, one for each image."""
     try:
         labels = torch.as_tensor(labels)
@@ -67,19 +71,17 @@ def class_numbers(labels: Any, count: int, content: str) -> Tensor:
         labels = labels[:, 0]
     if labels.ndim == 2 and len(labels) == count:
         raise HoldfastError(
-            f"a batch is {content}: pass class numbers int64 [B] as labels. Of one-hot labels, they are "
-            "labels.argmax(1); images with several correct classes need a source that says so "
-            "(holdfast.datamodules.ImageSet)."
+            f"A batch is {description}. Pass class numbers int64 [B] as labels: labels.argmax(1) of "
+            "one-hot labels. For images with several correct classes, use holdfast.datamodules.ImageSet."
         )
     if labels.is_floating_point() or labels.ndim != 1 or len(labels) != count:
         raise HoldfastError(
-            f"a batch is {content}, whose labels are not class numbers (int64 [B], one for each image): "
-            f"{WANTED}."
+            f"A batch is {description}, and its labels are not class numbers (int64 [B]). {_WANTED}"
         )
     return labels.long()
 
 
-def described(thing: Any) -> str:
+def _described(thing: Any) -> str:
     """A tensor's type and shape, as in float32 [64, 3, 224, 224]; the class of anything else."""
     if isinstance(thing, Tensor):
         return f"{str(thing.dtype).removeprefix('torch.')} {list(thing.shape)}"
@@ -87,7 +89,7 @@ def described(thing: Any) -> str:
 
 
 class LabelledImages(ABC):
-    """Labelled images; a pure function of (index, seed), whatever the batch."""
+    """Labelled images; a pure function of (index, seed), independent of the batch."""
 
     # No Protocol: jsonargparse would then want the very same annotations of every class by its name.
 

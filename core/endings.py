@@ -43,7 +43,7 @@ def sigterm_as_ctrl_c() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def held(*numbers: int) -> Iterator[None]:
+def delayed(*numbers: int) -> Iterator[None]:
     """Delay signals until the block ends; processes started in it get them once they unblock them."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:

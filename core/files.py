@@ -121,22 +121,24 @@ def reason(error: Exception) -> str:
     return text.splitlines()[0][:100]
 
 
-def first_difference(one: Any, other: Any, name: str = "") -> tuple[str, Any, Any]:
+def first_difference(first: Any, second: Any, name: str = "") -> tuple[str, Any, Any]:
     """The name of the first setting in which two different JSON values differ, and its two values.
 
     >>> first_difference({"model": {"lr": 1, "every": 50}}, {"model": {"lr": 1, "every": 100}})
     ('model.every', 50, 100)
     """
     keys: Iterable[Any] = ()
-    if isinstance(one, dict) and isinstance(other, dict):
-        one, other = ({**dict.fromkeys((*one, *other)), **values} for values in (one, other))
-        keys = one
-    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        keys = range(len(one))
+    if isinstance(first, dict) and isinstance(second, dict):
+        first, second = (
+            {**dict.fromkeys((*first, *second)), **values} for values in (first, second)
+        )
+        keys = first
+    elif isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
+        keys = range(len(first))
     for key in keys:
-        if one[key] != other[key]:
-            return first_difference(one[key], other[key], f"{name}.{key}" if name else str(key))
-    return name, one, other
+        if first[key] != second[key]:
+            return first_difference(first[key], second[key], f"{name}.{key}" if name else str(key))
+    return name, first, second
 
 
 def jsonable(content: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from urllib.request import Request, urlopen
 
 
 def try_hub(model: str) -> None:
-    """Put the hub's client into its offline mode if the hub does not answer and `model` is no folder.
+    """Put the hub's client into its offline mode if the hub does not answer and `model` is not a folder.
 
     Otherwise each file is requested for half a minute. Offline, what was downloaded before is found.
     """

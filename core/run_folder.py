@@ -22,8 +22,8 @@ FLIPS, OUTPUTS = "flips.npz", "outputs.npz"  # predicted classes: WeightedFlips'
 EMBEDDINGS = "embeddings.npz"  # features of held-out images: EmbeddingClusters'
 CALIBRATION = "dropout_calibration_{}.npz"  # DropoutCalibration's, by the estimator's name
 ALARM = "_alarm"  # ends the names of the columns of alarms and monitors
-MOST_ERROR = 1000  # characters of an error that are shown
-LONGEST_ROW = 2**16  # bytes
+_MOST_ERROR = 1000  # characters of an error that are shown
+_LONGEST_ROW = 2**16  # bytes
 
 
 class Busy(HoldfastError):
@@ -65,10 +65,10 @@ def owner(folder: Path) -> str | None:
 
 def read_rows(folder: Path) -> list[dict[str, Any]]:
     """The rows of a run, without an incomplete end, as a kill or a power failure may leave."""
-    return rows_in((folder / ROWS).read_bytes())
+    return _rows_in((folder / ROWS).read_bytes())
 
 
-def rows_in(record: bytes) -> list[dict[str, Any]]:
+def _rows_in(record: bytes) -> list[dict[str, Any]]:
     """The complete rows at the beginning of a part of a record."""
     rows = []
     for line in record.splitlines(keepends=True):
@@ -83,7 +83,7 @@ def begun(folder: Path) -> bool:
     """Whether the run has at least one complete row."""
     try:
         with (folder / ROWS).open("rb") as file:
-            return bool(rows_in(file.readline()))
+            return bool(_rows_in(file.readline()))
     except FileNotFoundError:
         return False
 
@@ -92,8 +92,8 @@ def last_images(folder: Path) -> int | None:
     """The number of images up to the last row; None if it is incomplete, or if there is none."""
     try:
         with (folder / ROWS).open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - LONGEST_ROW))
-            rows = rows_in((file.readlines() or [b""])[-1])
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _LONGEST_ROW))
+            rows = _rows_in((file.readlines() or [b""])[-1])
     except FileNotFoundError:
         return None
     return rows[0]["images"] if rows else None
@@ -119,7 +119,7 @@ def error_of(folder: Path) -> str | None:
     """Why the run failed, in one line; None if it did not."""
     try:
         with (folder / ERROR).open(errors="replace") as file:
-            return file.readline(MOST_ERROR).rstrip("\n")
+            return file.readline(_MOST_ERROR).rstrip("\n")
     except FileNotFoundError:
         return None
     except OSError as error:

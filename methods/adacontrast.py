@@ -1,23 +1,17 @@
 """AdaContrast: contrastive test-time adaptation."""
 
-from collections.abc import Iterable
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
-from torch.optim import SGD, Optimizer
+from torch.optim import SGD
 
 from .. import in_range, one_of
-from .optimizers import OptimizerFactory
+from .optimizers import OptimizerCallable
 from .parts.norm import training
 from .parts.teacher import TeacherMethod
 from .parts.views import contrast_view, flipped
-
-
-def sgd(params: Iterable[nn.Parameter]) -> Optimizer:
-    """The official optimizer: SGD, learning rate 2e-4, Nesterov momentum 0.9, weight decay 1e-4."""
-    return SGD(params, lr=2e-4, momentum=0.9, nesterov=True, weight_decay=1e-4)
 
 
 class AdaContrast(TeacherMethod):
@@ -30,8 +24,6 @@ class AdaContrast(TeacherMethod):
     after its step. Defaults are those of mariodoebler/test-time-adaptation for ImageNet-C.
 
     Args:
-        optimizer: for all parameters; default: SGD with learning rate 2e-4, Nesterov momentum 0.9 and
-            weight decay.
         class_weight: weight of the cross-entropy with the label.
         contrast_weight: weight of the instance contrast.
         diversity_weight: weight of the entropy of the mean prediction.
@@ -41,7 +33,6 @@ class AdaContrast(TeacherMethod):
         neighbours: number of images that vote.
         distance: distance between features: "cosine" or "euclidean".
         patience: images before neighbours vote.
-        **kwargs: see `TTAMethod`.
     """
 
     adapts = "all"
@@ -49,7 +40,9 @@ class AdaContrast(TeacherMethod):
     def __init__(
         self,
         backbone: str | nn.Module,
-        optimizer: OptimizerFactory = sgd,
+        optimizer: OptimizerCallable = lambda params: SGD(
+            params, lr=2e-4, momentum=0.9, nesterov=True, weight_decay=1e-4
+        ),
         class_weight: float = 1.0,
         contrast_weight: float = 1.0,
         diversity_weight: float = 1.0,
@@ -61,6 +54,7 @@ class AdaContrast(TeacherMethod):
         patience: int = 1024,
         **kwargs: Any,
     ) -> None:
+        super().__init__(backbone, optimizer, **kwargs)
         in_range(1, capacity=capacity, neighbours=neighbours, patience=patience)
         in_range(0, 1, teacher_rate=teacher_rate)
         one_of("cosine", "euclidean", distance=distance)
@@ -68,7 +62,6 @@ class AdaContrast(TeacherMethod):
         self.diversity_weight, self.teacher_rate = diversity_weight, teacher_rate
         self.temperature, self.capacity, self.neighbours = temperature, capacity, neighbours
         self.distance, self.patience = distance, patience
-        super().__init__(backbone, optimizer, **kwargs)
 
     def prepare(self) -> None:
         self.make_teacher()
@@ -83,13 +76,13 @@ class AdaContrast(TeacherMethod):
     def update(self, images: Tensor) -> Tensor:
         weak, query, key = self.views(images)
         with torch.no_grad():
-            found, logits = self.in_training(self.backbone, weak)
-        labels = self.voted(found, logits)
-        found, logits = self.in_training(self.backbone, query)
+            features, logits = self.in_training(self.backbone, weak)
+        labels = self.voted(features, logits)
+        features, logits = self.in_training(self.backbone, query)
         self.follow()
         with torch.no_grad():
             keys = normalize(self.in_training(self.teacher, key)[0])
-        contrast = self.contrast(normalize(found), keys, labels, logits.shape[1])
+        contrast = self.contrast(normalize(features), keys, labels, logits.shape[1])
         # The negative entropy of the mean prediction, without a constant.
         diversity = (probs := logits.softmax(1).mean(0)) @ (probs + 1e-8).log()
         self.descend(
@@ -113,16 +106,16 @@ class AdaContrast(TeacherMethod):
         weak = flipped(images, generator)
         return weak, contrast_view(images, generator), contrast_view(images, generator)
 
-    def voted(self, found: Tensor, logits: Tensor) -> Tensor:
+    def voted(self, features: Tensor, logits: Tensor) -> Tensor:
         """Labels [B] by vote of the bank's nearest to features [B,D]; at first by the logits [B,C]."""
         state, bank = self.state, self.state["bank"]
         if state["seen"] < self.patience or bank is None:
-            state["seen"] += len(found)
+            state["seen"] += len(features)
             return logits.argmax(1)
         if self.distance == "cosine":
-            near = normalize(found) @ normalize(bank["features"]).T
+            near = normalize(features) @ normalize(bank["features"]).T
         else:
-            near = -torch.cdist(found, bank["features"])
+            near = -torch.cdist(features, bank["features"])
         rows = near.topk(min(self.neighbours, near.shape[1])).indices
         return bank["probs"][rows].mean(1).argmax(1)
 
@@ -141,9 +134,9 @@ class AdaContrast(TeacherMethod):
         # As in the official code, keys that have just been replaced are compared under their
         # successors' labels.
         same = labels[:, None] == queue["labels"]
-        own = (query * keys).sum(1, keepdim=True)
-        others = (query @ before.T).masked_fill(same, -torch.inf)
-        logits = torch.cat([own, others], 1) / self.temperature
+        positive = (query * keys).sum(1, keepdim=True)
+        negatives = (query @ before.T).masked_fill(same, -torch.inf)
+        logits = torch.cat([positive, negatives], 1) / self.temperature
         return cross_entropy(logits, torch.zeros_like(labels))
 
     def first_queue(self, keys: Tensor, classes: int) -> dict[str, Tensor]:
@@ -153,13 +146,13 @@ class AdaContrast(TeacherMethod):
         labels = torch.randint(classes, (self.capacity,), **options)
         return {"keys": normalize(random), "labels": labels}
 
-    def remember(self, found: Tensor, logits: Tensor) -> None:
+    def remember(self, features: Tensor, logits: Tensor) -> None:
         """Add features [B,D] and probabilities [B,C] to the bank; if it is full, they replace the oldest.
 
-        The write position moves on by a batch from the first place, so the newest are replaced first.
+        The write position advances by a batch from the first row, so that the newest are replaced first.
         """
-        new = {"features": found, "probs": logits.softmax(1)}
-        bank, count = self.state["bank"], len(found)
+        new = {"features": features, "probs": logits.softmax(1)}
+        bank, count = self.state["bank"], len(features)
         if bank is None:
             bank = {name: rows[:0] for name, rows in new.items()} | {"at": 0}
         size = len(bank["probs"])
@@ -167,7 +160,7 @@ class AdaContrast(TeacherMethod):
             grown = {name: torch.cat([bank[name], rows]) for name, rows in new.items()}
             self.state["bank"] = grown | {"at": (bank["at"] + count) % (size + count)}
             return
-        rows = (bank["at"] + torch.arange(count, device=found.device))[-size:] % size
+        rows = (bank["at"] + torch.arange(count, device=features.device))[-size:] % size
         for name, values in new.items():
             bank[name][rows] = values[-size:]
         bank["at"] = (bank["at"] + count) % size

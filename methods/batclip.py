@@ -5,11 +5,12 @@ from typing import Any
 
 from torch import Tensor, nn
 from torch.nn.functional import normalize, one_hot
+from torch.optim import AdamW
 
 from .backbones.clip import Prompts, zero_shot_in
 from .base import TTAMethod
 from .functional import full_precision, softmax_entropy
-from .optimizers import OptimizerFactory, slow_adamw
+from .optimizers import OptimizerCallable
 from .parts.norm import norm_affine
 
 
@@ -21,20 +22,18 @@ class BATCLIP(TTAMethod):
     Logits are those before the update. Every step encodes a prompt for each class.
 
     Args:
-        optimizer: for scale and shift, with weight decay 0.01; default: AdamW with learning rate 5e-4.
-        template: the prompt with {} for the class' name; the backbone's own have no influence.
-        **kwargs: see `TTAMethod`.
+        template: the prompt with {} for the class' name; those of the backbone have no influence.
     """
 
     def __init__(
         self,
         backbone: str | nn.Module,
-        optimizer: OptimizerFactory = slow_adamw,
+        optimizer: OptimizerCallable = lambda params: AdamW(params, lr=5e-4),
         template: str = "a photo of a {}.",
         **kwargs: Any,
     ) -> None:
-        self.template = template
         super().__init__(backbone, optimizer, **kwargs)
+        self.template = template
 
     def prepare(self) -> None:
         super().prepare()
@@ -43,20 +42,21 @@ class BATCLIP(TTAMethod):
     def adaptable_parameters(self) -> Iterable[nn.Parameter]:
         return [*self.norm_affine(), *norm_affine(self.texts)]
 
-    def output(self, network: nn.Module, images: Tensor) -> Tensor:
+    def predict_by(self, network: nn.Module, images: Tensor) -> Tensor:
         return self.towers(network, images)[0]
 
     def towers(self, network: nn.Module, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Logits [B,C], features [B,D] of images [B,3,H,W], and features [C,D], of length 1, of texts."""
         clip = zero_shot_in(network)
-        found, texts = self.logits(clip.embed, images), self.texts()
-        return full_precision(clip.scale * normalize(found) @ texts.T), found, texts
+        features, texts = self.logits(clip.embed, images), self.texts()
+        return full_precision(clip.scale * normalize(features) @ texts.T), features, texts
 
     def update(self, images: Tensor) -> Tensor:
-        logits, found, texts = self.towers(self.backbone, images)
-        own = one_hot(logits.argmax(1), logits.shape[1]).to(found)
-        counts = own.sum(0)
-        present, means = (counts > 0).to(found), own.T @ found / counts.clamp_min(1)[:, None]
+        logits, features, texts = self.towers(self.backbone, images)
+        member = one_hot(logits.argmax(1), logits.shape[1]).to(features)
+        counts = member.sum(0)
+        present = (counts > 0).to(features)
+        means = member.T @ features / counts.clamp_min(1)[:, None]
         # The features are not scaled to length 1 here, as in the code: the projection has no bound.
         projection = ((means * texts).sum(1) * present).sum() / present.sum()
         cosines = normalize(means) @ normalize(means).T

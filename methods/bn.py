@@ -15,9 +15,8 @@ class BNAdapt(TTAMethod):
     By default the source statistics are not used, as in CCC.
 
     Args:
-        prior: number of images that the source statistics count as (N), beside the batch's n.
+        prior: weight of the source statistics, as a number of images (N); the batch's weight is its size n.
         alpha: a fixed weight of the batch's statistics instead (BN-alpha; often 0.1).
-        **kwargs: see `TTAMethod`.
     """
 
     adapts = "nothing"
@@ -30,10 +29,10 @@ class BNAdapt(TTAMethod):
         alpha: float | None = None,
         **kwargs: Any,
     ) -> None:
+        super().__init__(backbone, **kwargs)
         in_range(0, 1, alpha=alpha)
         in_range(0, prior=prior)
         self.prior, self.alpha = prior, alpha
-        super().__init__(backbone, **kwargs)
 
     def prepare(self) -> None:
         if not any(batch_norms(self.backbone)):
@@ -44,5 +43,5 @@ class BNAdapt(TTAMethod):
         if self.prior == 0 and self.alpha is None:
             super().prepare()
         else:
-            settings = {"prior": self.prior, "alpha": self.alpha, "stored": self.stored}
-            replace_batch_norms(self.backbone, BlendedBatchNorm, **settings)
+            weights = {"prior": self.prior, "alpha": self.alpha}
+            replace_batch_norms(self.backbone, BlendedBatchNorm, stored=self.stored, **weights)

@@ -17,7 +17,6 @@ class BNEMA(BNAdapt):
 
     Args:
         alpha: how far the average follows each batch.
-        **kwargs: see `TTAMethod`.
     """
 
     stored = True

@@ -14,7 +14,7 @@ from .distributed import SyncStrategy
 
 
 def check_batch(batch: Any) -> None:
-    """Raise HoldfastError unless it is a `Batch`, which a data module's own hook may have prevented."""
+    """Raise HoldfastError unless it is a `Batch`; a data module's hook may have returned another type."""
     if not isinstance(batch, Batch):
         raise HoldfastError(
             f"The data module's on_after_batch_transfer returned a {type(batch).__name__}. End it with "
@@ -22,12 +22,12 @@ def check_batch(batch: Any) -> None:
         )
 
 
-def check_images(images: Any, network: nn.Module, wanted: torch.dtype | None, first: bool) -> None:
-    """Refuse what is no batch [B,3,H,W] of the wanted type, or has values far from [0,1].
+def check_images(images: Any, network: nn.Module, dtype: torch.dtype | None, first: bool) -> None:
+    """Check that images are a batch [B,3,H,W] of the network's dtype with values in [0,1].
 
-    The values of a batch on an accelerator, but for the first, are left to `check_highest`.
+    The values of later batches on an accelerator are left to `check_highest`.
 
-    Raises HoldfastError, which says what to pass instead.
+    Raises HoldfastError with what to pass instead.
     """
     if not isinstance(images, Tensor):
         raise HoldfastError(
@@ -39,10 +39,10 @@ def check_images(images: Any, network: nn.Module, wanted: torch.dtype | None, fi
             f"images must be [B,3,H,W] with B of at least 1, not {list(images.shape)}. Put the channels "
             "first, repeat a single channel three times, and pass one image as a batch of 1."
         )
-    if images.dtype != (wanted or images.dtype):
+    if images.dtype != (dtype or images.dtype):
         scale = "" if images.is_floating_point() else " / 255"
         raise HoldfastError(
-            f"The images are {images.dtype} and the model is {wanted}. Pass images.to({wanted}){scale}."
+            f"The images are {images.dtype} and the model is {dtype}. Pass images.to({dtype}){scale}."
         )
     if not first:
         if images.device.type == "cpu":
@@ -51,13 +51,13 @@ def check_images(images: Any, network: nn.Module, wanted: torch.dtype | None, fi
     lowest, highest = torch.stack(images.nan_to_num(0, 0, 0).aminmax()).tolist()
     check_highest(highest)
     if lowest < -0.1:  # interpolation may leave it slightly below 0
-        found = f"The images have values down to {lowest:.3g}"
+        problem = f"The images have values down to {lowest:.3g}"
         if normalisation(network) is not None:
             raise HoldfastError(
-                f"{found}, and the network normalises its inputs itself. Pass images in [0,1]."
+                f"{problem}, and the network normalises its inputs itself. Pass images in [0,1]."
             )
         rank_zero_warn(
-            f"{found}, but methods expect [0,1]. Let the network subtract the mean and divide by the "
+            f"{problem}, but methods expect [0,1]. Let the network subtract the mean and divide by the "
             "standard deviation: normalised(net, mean, std)."
         )
 
@@ -102,13 +102,13 @@ def check_labels(labels: Tensor, classes: int, of_source: int | None) -> None:
 def check_loss(loss: Any, name: str) -> None:
     """Raise HoldfastError unless the loss is a scalar tensor with a gradient."""
     if not isinstance(loss, Tensor) or loss.numel() != 1 or not loss.requires_grad:
-        found = type(loss).__name__
+        kind = type(loss).__name__
         if isinstance(loss, Tensor):
-            found = (
+            kind = (
                 f"a tensor {list(loss.shape)} with{'' if loss.requires_grad else 'out'} a gradient"
             )
         raise HoldfastError(
-            f"{name}.loss returned {found}. Return a scalar tensor, such as a mean, that is computed "
+            f"{name}.loss returned {kind}. Return a scalar tensor, such as a mean, that is computed "
             "from the logits without detach() or torch.no_grad()."
         )
 

@@ -4,9 +4,10 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.optim import SGD
 
 from .. import in_range
-from .optimizers import OptimizerFactory, nesterov
+from .optimizers import OptimizerCallable
 from .roid import ROID
 
 
@@ -18,7 +19,6 @@ class CMF(ROID):
     unlike in the official code.
 
     Args:
-        optimizer: for what adapts; default: SGD with learning rate 2.5e-4 and Nesterov momentum 0.9.
         alpha: weight of the hidden model when it moves towards the source.
         gamma: weight of the adapted weights when they move towards the hidden model.
         noise: process noise for 38,400 adapted parameters; it grows with their number.
@@ -28,15 +28,17 @@ class CMF(ROID):
     def __init__(
         self,
         backbone: str | nn.Module,
-        optimizer: OptimizerFactory = nesterov,
+        optimizer: OptimizerCallable = lambda params: SGD(
+            params, lr=2.5e-4, momentum=0.9, nesterov=True
+        ),
         alpha: float = 0.99,
         gamma: float = 0.99,
         noise: float = 0.005,
         **kwargs: Any,
     ) -> None:
+        super().__init__(backbone, optimizer, **kwargs)
         in_range(0, 1, alpha=alpha, gamma=gamma)
         self.alpha, self.gamma, self.noise = alpha, gamma, noise
-        super().__init__(backbone, optimizer, **kwargs)
 
     def fresh_state(self) -> dict[str, Any]:
         hidden = [source.clone() for _, source in self.parameters_with_source()]

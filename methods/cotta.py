@@ -1,19 +1,20 @@
 """CoTTA: continual test-time adaptation."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.optim import SGD
 
 from .. import in_range
 from ..callbacks.recovery import Recovery, StochasticRestore
 from .functional import soft_cross_entropy
-from .optimizers import OptimizerFactory, fast_nesterov
+from .optimizers import OptimizerCallable
 from .parts.norm import needs_batch
 from .parts.teacher import TeacherMethod
 from .parts.views import random_view
 
-PIXELS_AT_ONCE = 2**15  # views with fewer pixels in total pass through the teacher together
+_PIXELS_AT_ONCE = 2**15  # views with fewer pixels in total pass through the teacher together
 
 
 class CoTTA(TeacherMethod):
@@ -24,39 +25,40 @@ class CoTTA(TeacherMethod):
     code rounding errors also move the teacher's frozen weights; here they do not.
 
     Args:
-        optimizer: for what adapts; default: SGD with learning rate 0.01 and Nesterov momentum 0.9.
         everything: train all parameters, as in the paper, not only those of normalisation layers.
         symmetric: mean of cross-entropy and reverse cross-entropy; False: the paper's cross-entropy.
         threshold: mean confidence of the source model below which the teacher predicts all views.
         views: number of views.
         teacher_rate: weight of the student in the teacher's average; 0: it stays the source model.
         restore: probability to restore a weight.
-        recovery: True: `StochasticRestore(restore)`, unless the Trainer has another Recovery; a Recovery:
-            this one in any case; False: none.
-        **kwargs: see `TTAMethod`.
     """
+
+    tunable: ClassVar = ("restore", 10)  # Wang et al. 2022: the probability of restoring a weight
+    workloads: ClassVar = {"": {"threshold": 0.0}, "views": {"threshold": 2.0}}
 
     def __init__(
         self,
         backbone: str | nn.Module,
-        optimizer: OptimizerFactory = fast_nesterov,
+        optimizer: OptimizerCallable = lambda params: SGD(
+            params, lr=0.01, momentum=0.9, nesterov=True
+        ),
         everything: bool = False,
         symmetric: bool = True,
         threshold: float = 0.1,
         views: int = 32,
         teacher_rate: float = 0.001,
         restore: float = 0.001,
-        recovery: Recovery | bool = True,
         **kwargs: Any,
     ) -> None:
+        super().__init__(backbone, optimizer, **kwargs)
         in_range(1, views=views)
+        in_range(0, 1, teacher_rate=teacher_rate, restore=restore)
         self.adapts = "all" if everything else "norms"
         self.symmetric = symmetric
         self.threshold, self.views, self.teacher_rate = threshold, views, teacher_rate
         self.restore_rate = restore
-        super().__init__(backbone, optimizer, recovery=recovery, **kwargs)
 
-    def own_recovery(self) -> Recovery:
+    def paper_recovery(self) -> Recovery:
         return StochasticRestore(self.restore_rate)
 
     def update(self, images: Tensor) -> Tensor:
@@ -68,12 +70,11 @@ class CoTTA(TeacherMethod):
         self.follow()
         return target
 
-    @torch.no_grad()
     def predict_by(self, network: nn.Module, images: Tensor) -> Tensor:
         if self.source_logits(images).softmax(1).amax(1).mean() >= self.threshold:
             return self.logits(network, images)
         generator = self.generator("views")
-        count = max(1, PIXELS_AT_ONCE // images[:, 0].numel())
+        count = max(1, _PIXELS_AT_ONCE // images[:, 0].numel())
         logits = []
         for start in range(0, self.views, count):
             some = range(start, min(start + count, self.views))

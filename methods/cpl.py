@@ -1,19 +1,13 @@
 """CPL: conjugate pseudo-labels."""
 
-from collections.abc import Iterable
 from typing import Any
 
 from torch import Tensor, nn
-from torch.optim import SGD, Optimizer
+from torch.optim import SGD
 
 from .base import TTAMethod
 from .functional import conjugate_loss
-from .optimizers import OptimizerFactory
-
-
-def sgd(params: Iterable[nn.Parameter]) -> Optimizer:
-    """SGD, learning rate 1e-3, momentum 0.9 (CCC; the official code adds Nesterov's)."""
-    return SGD(params, lr=1e-3, momentum=0.9)
+from .optimizers import OptimizerCallable
 
 
 class CPL(TTAMethod):
@@ -23,24 +17,23 @@ class CPL(TTAMethod):
     with cross-entropy, whose conjugate is the entropy (`epsilon=0`).
 
     Args:
-        optimizer: for the parameters that adapt; default: SGD with learning rate 1e-3 and momentum 0.9.
+        optimizer: the default is CCC's; the official code has Nesterov momentum.
         epsilon: the PolyLoss coefficient of the source's training: 8 for ImageNet, 6 for CIFAR-10.
         temperature: divides the logits inside the loss.
         rescore: return the logits of a second forward pass, after the step, as the official code does.
-        **kwargs: see `TTAMethod`.
     """
 
     def __init__(
         self,
         backbone: str | nn.Module,
-        optimizer: OptimizerFactory = sgd,
+        optimizer: OptimizerCallable = lambda params: SGD(params, lr=1e-3, momentum=0.9),
         epsilon: float = 8.0,
         temperature: float = 1.0,
         rescore: bool = False,
         **kwargs: Any,
     ) -> None:
-        self.epsilon, self.temperature, self.rescore = epsilon, temperature, rescore
         super().__init__(backbone, optimizer, **kwargs)
+        self.epsilon, self.temperature, self.rescore = epsilon, temperature, rescore
 
     def loss(self, logits: Tensor, images: Tensor) -> Tensor:
         return conjugate_loss(logits / self.temperature, self.epsilon).mean()

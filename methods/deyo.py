@@ -1,16 +1,17 @@
 """DeYO: destroy your object."""
 
 import math
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.optim import SGD
 from torchvision.transforms.v2 import functional as tv
 
 from .. import in_range, one_of
 from .base import TTAMethod
 from .functional import rows_where, softmax_entropy
-from .optimizers import OptimizerFactory, sgd
+from .optimizers import OptimizerCallable
 
 
 class DeYO(TTAMethod):
@@ -21,7 +22,6 @@ class DeYO(TTAMethod):
     exp(H0 - H) + exp(PLPD), H0 = `entropy_factor` ln C (Eq. 6).
 
     Args:
-        optimizer: for the parameters that adapt; default: SGD with learning rate 2.5e-4 and momentum 0.9.
         filter_factor: the largest entropy of a sample that counts, as a share of ln C.
         entropy_factor: H0 as a share of ln C.
         drop: threshold of PLPD: 0.3 on ImageNet-C, 0.2 where labels are correlated or batches small.
@@ -30,13 +30,14 @@ class DeYO(TTAMethod):
         occlusion: (top, left, side) of the square in pixels; default: the middle half of the image.
         weigh_entropy: whether the weight has the term of the entropy.
         skip_top: leave the top layers' scale and shift alone.
-        **kwargs: see `TTAMethod`.
     """
+
+    workloads: ClassVar = {"": {"filter_factor": 1.01, "drop": -1.01}}
 
     def __init__(
         self,
         backbone: str | nn.Module,
-        optimizer: OptimizerFactory = sgd,
+        optimizer: OptimizerCallable = lambda params: SGD(params, lr=2.5e-4, momentum=0.9),
         filter_factor: float = 0.5,
         entropy_factor: float = 0.4,
         drop: float = 0.3,
@@ -47,12 +48,12 @@ class DeYO(TTAMethod):
         skip_top: bool = True,
         **kwargs: Any,
     ) -> None:
+        super().__init__(backbone, optimizer, **kwargs)
         in_range(1, patches=patches)
         one_of("patches", "pixels", "occlusion", destruction=destruction)
         self.filter_factor, self.entropy_factor, self.drop = filter_factor, entropy_factor, drop
         self.destruction, self.patches, self.occlusion = destruction, patches, occlusion
         self.weigh_entropy, self.skip_top = weigh_entropy, skip_top
-        super().__init__(backbone, optimizer, **kwargs)
 
     def loss(self, logits: Tensor, images: Tensor) -> Tensor | None:
         entropy, largest = softmax_entropy(logits), math.log(logits.shape[1])
@@ -78,7 +79,7 @@ class DeYO(TTAMethod):
     def destroyed(self, images: Tensor, rows: Tensor) -> Tensor:
         """Images [N,3,H,W] without their objects; they are the rows [N] of the batch."""
         if self.destruction == "occlusion":
-            return occluded(images, self.occlusion)
+            return _occluded(images, self.occlusion)
         generator = self.generator("destruction")
         if self.destruction == "pixels":
             numbers = torch.rand(images[0, 0].numel(), generator=generator, device=images.device)
@@ -110,7 +111,7 @@ def shuffled_pixels(images: Tensor, order: Tensor) -> Tensor:
     return images.flatten(2)[:, :, order].view_as(images)
 
 
-def occluded(images: Tensor, square: tuple[int, int, int] | None = None) -> Tensor:
+def _occluded(images: Tensor, square: tuple[int, int, int] | None = None) -> Tensor:
     """Images [B,3,H,W] with their mean in a square (top, left, side); default: half of the middle."""
     height, width = images.shape[2:]
     side = min(height, width) // 2

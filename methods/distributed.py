@@ -17,7 +17,7 @@ from .. import HoldfastError
 from .functional import full_precision
 
 # In place of a rank's number of rows.
-END, REFUSED = -1, -2
+_END, _REFUSED = -1, -2
 
 
 class SyncStrategy(DDPStrategy):
@@ -61,32 +61,32 @@ def divided(network: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
     parts = images.tensor_split(ranks)
     sizes = [len(part) for part in parts]
     with Parts(sizes):
-        own = network(parts[dist.get_rank()])
-    return Gathered.apply(own, sizes)
+        rows = network(parts[dist.get_rank()])
+    return _Gathered.apply(rows, sizes)
 
 
-class Gathered(Function):
-    """The rows of all ranks, from each rank's own rows."""
+class _Gathered(Function):
+    """The rows of all ranks, from those of each."""
 
     @staticmethod
-    def forward(ctx: Any, own: Tensor, sizes: list[int]) -> Tensor:
+    def forward(ctx: Any, rows: Tensor, sizes: list[int]) -> Tensor:
         ctx.sizes = sizes
-        return gathered(own, sizes)
+        return _gathered(rows, sizes)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         return gradient.split(ctx.sizes)[dist.get_rank()] * len(ctx.sizes), None
 
 
-def gathered(own: Tensor, sizes: list[int]) -> Tensor:
+def _gathered(rows: Tensor, sizes: list[int]) -> Tensor:
     """Rows [sizes[rank],...] of each rank, one rank after another."""
     if not any(sizes):
-        return own
-    padded = own.new_zeros(max(sizes), *own.shape[1:])
-    padded[: len(own)] = own
+        return rows
+    padded = rows.new_zeros(max(sizes), *rows.shape[1:])
+    padded[: len(rows)] = rows
     every = [torch.empty_like(padded) for _ in sizes]
     dist.all_gather(every, padded)
-    return torch.cat([rows[:size] for rows, size in zip(every, sizes, strict=True)])
+    return torch.cat([part[:size] for part, size in zip(every, sizes, strict=True)])
 
 
 def averaged(gradient: Tensor) -> Tensor:
@@ -110,8 +110,8 @@ def moments(x: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and biased variance [C] of each channel of the whole batch [B,C,...], in float32 at least."""
     x = full_precision(x)
     if Parts.active is not None:
-        return SharedMoments.apply(x, Parts.active.shares)
-    var, mean = torch.var_mean(x, channel_dims(x), correction=0)
+        return _SharedMoments.apply(x, Parts.active.shares)
+    var, mean = torch.var_mean(x, _channel_dims(x), correction=0)
     return mean, var
 
 
@@ -124,23 +124,23 @@ def normalise(
     x: Tensor, mean: Tensor, var: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> Tensor:
     """Batch normalisation of x [B,C,...]; unlike in `batch_norm`, gradients flow through mean and var."""
-    y = (full_precision(x) - per_channel(mean, x)) / per_channel(torch.sqrt(var + eps), x)
+    y = (full_precision(x) - _per_channel(mean, x)) / _per_channel(torch.sqrt(var + eps), x)
     if weight is not None and bias is not None:
-        y = y * per_channel(weight, x) + per_channel(bias, x)
+        y = y * _per_channel(weight, x) + _per_channel(bias, x)
     return y.to(x.dtype)
 
 
-def channel_dims(x: Tensor) -> list[int]:
+def _channel_dims(x: Tensor) -> list[int]:
     """All dimensions of x [B,C,...] except that of the channels."""
     return [dim for dim in range(x.dim()) if dim != 1]
 
 
-def per_channel(values: Tensor, x: Tensor) -> Tensor:
+def _per_channel(values: Tensor, x: Tensor) -> Tensor:
     """Values [C] in a shape that is broadcast over x [B,C,...]."""
     return values.view(-1, *(1,) * (x.dim() - 2))
 
 
-class SharedMoments(Function):
+class _SharedMoments(Function):
     """Mean and biased variance over the parts of all ranks, [n,C,...] -> [C], [C].
 
     Those of the parts are exchanged and joined (Chan et al. 1983), which loses no digits; in the
@@ -149,11 +149,11 @@ class SharedMoments(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, shares: Tensor) -> tuple[Tensor, Tensor]:
-        own = torch.stack(torch.var_mean(x, channel_dims(x), correction=0))
-        every = [torch.empty_like(own) for _ in shares]
-        dist.all_gather(every, own)
+        part = torch.stack(torch.var_mean(x, _channel_dims(x), correction=0))
+        every = [torch.empty_like(part) for _ in shares]
+        dist.all_gather(every, part)
         variances, means = torch.stack(every, 1)
-        weight = shares.to(own)[:, None]
+        weight = shares.to(part)[:, None]
         mean = (weight * means).sum(0)
         var = (weight * (variances + (means - mean) ** 2)).sum(0)
         ctx.save_for_backward(x, mean)
@@ -166,7 +166,9 @@ class SharedMoments(Function):
         both = torch.stack(gradients)
         dist.all_reduce(both)
         of_mean, of_var = both * (ctx.share * x.shape[1] / x.numel())
-        gradient = per_channel(of_mean, x) + 2 * per_channel(of_var, x) * (x - per_channel(mean, x))
+        gradient = _per_channel(of_mean, x) + 2 * _per_channel(of_var, x) * (
+            x - _per_channel(mean, x)
+        )
         return gradient, None
 
 
@@ -241,16 +243,16 @@ def join_batches(parts: Iterator[Any], device: torch.device) -> Iterator[Any]:
             part = next(parts, None)
         except HoldfastError as error:
             refusal = str(error)
-        own = REFUSED if refusal else END if part is None else len(part[0])
-        sizes = gathered(torch.tensor([own], device=device), [1] * dist.get_world_size()).tolist()
-        if REFUSED in sizes:
+        size = _REFUSED if refusal else _END if part is None else len(part[0])
+        sizes = _gathered(torch.tensor([size], device=device), [1] * dist.get_world_size()).tolist()
+        if _REFUSED in sizes:
             sentences: list[str | None] = [None] * len(sizes)
             dist.all_gather_object(sentences, refusal)
             raise HoldfastError(next(sentence for sentence in sentences if sentence))
-        if part is None and set(sizes) == {END}:
+        if part is None and set(sizes) == {_END}:
             return
-        if part is None or END in sizes:
+        if part is None or _END in sizes:
             raise HoldfastError(
                 "The ranks' streams differ in length. Pass all nodes the same data and options."
             )
-        yield type(part)(*(gathered(rows.to(device), sizes) for rows in part))
+        yield type(part)(*(_gathered(rows.to(device), sizes) for rows in part))

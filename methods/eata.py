@@ -1,17 +1,18 @@
 """EATA: ETA with a penalty against forgetting."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from lightning.pytorch import LightningDataModule
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import get_total_norm
+from torch.optim import SGD
 
 from .. import in_range
 from .eta import ETA
-from .optimizers import OptimizerFactory, sgd
+from .optimizers import OptimizerCallable
 
 
 class EATA(ETA):
@@ -22,25 +23,25 @@ class EATA(ETA):
     the first images of the stream, which are then streamed again, as in CCC.
 
     Args:
-        optimizer: for the parameters that adapt; default: SGD with learning rate 2.5e-4 and momentum 0.9.
         beta: weight of the penalty.
         fisher_images: number of images for F, rounded up to whole batches.
         fisher_data: clean images for F (its test loader), as in the official EATA.
-        **kwargs: see `ETA`.
     """
+
+    tunable: ClassVar = ("beta", 10)  # table A.2 of Press's thesis
 
     def __init__(
         self,
         backbone: str | nn.Module,
-        optimizer: OptimizerFactory = sgd,
+        optimizer: OptimizerCallable = lambda params: SGD(params, lr=2.5e-4, momentum=0.9),
         beta: float = 2000.0,
         fisher_images: int = 2000,
         fisher_data: LightningDataModule | None = None,
         **kwargs: Any,
     ) -> None:
+        super().__init__(backbone, optimizer, **kwargs)
         in_range(1, fisher_images=fisher_images)
         self.beta, self.source_images, self.source_data = beta, fisher_images, fisher_data
-        super().__init__(backbone, optimizer, **kwargs)
 
     def learn_source(self, batches: Iterator[tuple[Tensor, Tensor]]) -> dict[str, Any]:
         """F, shaped like each parameter, and the number of batches with finite gradients for it."""

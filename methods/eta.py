@@ -1,14 +1,15 @@
 """ETA: entropy minimisation on reliable, non-redundant samples."""
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.optim import SGD
 
 from .base import TTAMethod
 from .functional import opinion_entropy, redundancy_limit, redundant, rows_where, softmax_entropy
-from .optimizers import OptimizerFactory, sgd
+from .optimizers import OptimizerCallable
 
 
 class ETA(TTAMethod):
@@ -20,26 +21,26 @@ class ETA(TTAMethod):
     the papers write 0.1, and eq. 2.1 of the thesis has the mean of all predictions so far.
 
     Args:
-        optimizer: for the parameters that adapt; default: SGD with learning rate 2.5e-4 and momentum 0.9.
         entropy_factor: H0 as a share of the largest entropy ln C.
         redundancy: cosine above which a sample is redundant; None: depends on the number of classes
             (`redundancy_limit`), 0.05 for 1,000 as in the paper, 0.4 for 10.
         come: the entropy of opinions in place of probabilities (COME, Zhang et al. 2025).
-        **kwargs: see `TTAMethod`.
     """
+
+    workloads: ClassVar = {"": {"entropy_factor": 1.01, "redundancy": 1.01}}
 
     def __init__(
         self,
         backbone: str | nn.Module,
-        optimizer: OptimizerFactory = sgd,
+        optimizer: OptimizerCallable = lambda params: SGD(params, lr=2.5e-4, momentum=0.9),
         entropy_factor: float = 0.4,
         redundancy: float | None = None,
         come: bool = False,
         **kwargs: Any,
     ) -> None:
+        super().__init__(backbone, optimizer, **kwargs)
         self.entropy_factor, self.redundancy = entropy_factor, redundancy
         self.entropy = opinion_entropy if come else softmax_entropy
-        super().__init__(backbone, optimizer, **kwargs)
 
     def fresh_state(self) -> dict[str, Any]:
         return {"mean_probs": None}

@@ -9,14 +9,14 @@ from lightning.pytorch import LightningDataModule
 from torch import Tensor, nn
 
 from .. import in_range
-from ..callbacks.features import classifier, features
-from ..callbacks.later import on_device
-from .functional import full_precision, softmax_entropy
+from ..features import classifier, features
+from .functional import full_precision, on_device, softmax_entropy
+from .parts.by_update import PredictsByUpdate
 from .parts.vit import Tokens
 from .source import Source
 
 
-class FOA(Source):
+class FOA(PredictsByUpdate, Source):
     """Evolves prompts of a vision transformer by forward passes alone (Niu et al. 2024).
 
     CMA-ES draws prompts, and the best one on this batch gives the predictions: the one with low entropy,
@@ -32,10 +32,7 @@ class FOA(Source):
         momentum: weight of a new batch in the moving average (alpha).
         source_images: number of source images for the statistics, in whole batches.
         source_data: these images (its test loader); None: the first ones of the stream.
-        **kwargs: see `TTAMethod`.
     """
-
-    predicts_by_update = True
 
     def __init__(
         self,
@@ -49,6 +46,7 @@ class FOA(Source):
         source_data: LightningDataModule | None = None,
         **kwargs: Any,
     ) -> None:
+        super().__init__(backbone, **kwargs)
         in_range(1, prompts=prompts, source_images=source_images)
         in_range(4, population=population)
         in_range(0, weight=weight, shift=shift)
@@ -56,7 +54,6 @@ class FOA(Source):
         self.prompts, self.population, self.weight = prompts, population, weight
         self.shift, self.momentum = shift, momentum
         self.source_images, self.source_data = source_images, source_data
-        super().__init__(backbone, **kwargs)
 
     def prepare(self) -> None:
         self.tokens = Tokens(self.backbone)
@@ -71,10 +68,10 @@ class FOA(Source):
     def learn_source(self, batches: Iterator[tuple[Tensor, Tensor]]) -> dict[str, Any]:
         """Mean and deviation [L D] of the blocks' class tokens, and the mean [F] of the features."""
         without = self.state["best"][:0]
-        seen = [self.answers(images, without)[1:] for images, _ in batches]
-        tokens, found = (torch.cat(parts) for parts in zip(*seen, strict=True))
+        outputs = [self.answers(images, without)[1:] for images, _ in batches]
+        tokens, features = (torch.cat(parts) for parts in zip(*outputs, strict=True))
         deviation, mean = torch.std_mean(tokens, 0, correction=0)
-        return {"tokens_mean": mean, "tokens_deviation": deviation, "mean": found.mean(0)}
+        return {"tokens_mean": mean, "tokens_deviation": deviation, "mean": features.mean(0)}
 
     @torch.no_grad()
     def update(self, images: Tensor) -> Tensor:
@@ -84,10 +81,10 @@ class FOA(Source):
         shift = self.shift_to_source()
         answers, losses, means = [], [], []
         for prompt in tried:
-            logits, tokens, found = self.answers(images, prompt)
+            logits, tokens, last_features = self.answers(images, prompt)
             answers.append(logits + shift)
             losses.append(self.fitness(answers[-1], tokens))
-            means.append(found.mean(0))
+            means.append(last_features.mean(0))
         best = (fitness := torch.stack(losses)).argmin()
         mean, last = torch.stack(means)[best], state["mean"]
         self.trace["loss"] = fitness[best]
@@ -106,9 +103,9 @@ class FOA(Source):
         """
 
         def network(part: Tensor) -> tuple[Tensor, ...]:
-            with self.tokens.prompted(prompt), self.tokens.classes() as seen:
-                found, logits = features(self.backbone, part)
-            return logits, torch.cat(seen, 1), found
+            with self.tokens.prompted(prompt), self.tokens.classes() as tokens:
+                last_features, logits = features(self.backbone, part)
+            return logits, torch.cat(tokens, 1), last_features
 
         return self.together(network, images)
 

@@ -1,4 +1,4 @@
-"""The papers' losses and filters as pure functions of logits [B,C]; seeds derived from words."""
+"""The papers' losses and filters, pure functions of logits [B,C]; seeds, and copies to a device."""
 
 import hashlib
 import math
@@ -80,7 +80,7 @@ def divergence_from_uniform(probs: Tensor) -> Tensor:
     return math.log(len(probs)) + (probs * log_probs).sum()
 
 
-def conjugate_label(probs: Tensor, epsilon: float) -> Tensor:
+def _conjugate_label(probs: Tensor, epsilon: float) -> Tensor:
     """y* = (I + eps diag(p) - eps p p^T)^-1 p for each row, [B,C] -> [B,C], which sums to 1.
 
     Sherman-Morrison: y* = u / (1 - eps p.u) with u = p / (1 + eps p), so no C x C system is solved.
@@ -95,7 +95,7 @@ def conjugate_loss(logits: Tensor, epsilon: float) -> Tensor:
     With eps = 0, the conjugate of the cross-entropy, it is the softmax entropy.
     """
     probs = logits.softmax(1)
-    label = conjugate_label(probs, epsilon)
+    label = _conjugate_label(probs, epsilon)
     return logits.logsumexp(1) - (label * (logits - epsilon * (1 - probs))).sum(1)
 
 
@@ -138,13 +138,13 @@ def certainty_and_diversity(probs: Tensor, mean_probs: Tensor, temperature: floa
 
     The others' are exp(diversity * certainty / temperature), both scaled to [0,1] (ROID, Eq. 3 to 5).
     """
-    diversity = scaled(1 - torch.cosine_similarity(mean_probs.unsqueeze(0), probs, dim=1))
-    certainty = scaled((probs * probs.clamp_min(torch.finfo(probs.dtype).tiny).log()).sum(1))
+    diversity = _scaled(1 - torch.cosine_similarity(mean_probs.unsqueeze(0), probs, dim=1))
+    certainty = _scaled((probs * probs.clamp_min(torch.finfo(probs.dtype).tiny).log()).sum(1))
     weights = torch.exp(diversity * certainty / temperature)
     return weights.masked_fill(diversity < diversity.mean(), 0)
 
 
-def scaled(values: Tensor) -> Tensor:
+def _scaled(values: Tensor) -> Tensor:
     """The values [N], shifted and scaled to [0,1]; 0 if all are equal (NaN in ROID's code)."""
     least, most = values.aminmax()
     return (values - least) / (most - least).clamp_min(torch.finfo(values.dtype).tiny)
@@ -164,3 +164,11 @@ def seeded(key: str, device: torch.device) -> torch.Generator:
     """A random number generator seeded by the key."""
     seed = int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "big")
     return torch.Generator(device).manual_seed(seed)
+
+
+def on_device(values: Tensor, device: torch.device) -> Tensor:
+    """Copy values [...] of the host to a device without waiting for what the device still computes."""
+    # MPS would read them when they may be gone (pytorch/pytorch#189690).
+    if device.type in ("cpu", "mps"):
+        return values.to(device)
+    return values.pin_memory().to(device, non_blocking=True)

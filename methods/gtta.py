@@ -1,23 +1,18 @@
 """GTTA (gradual test-time adaptation), the variant with mixup."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from lightning.pytorch import LightningDataModule
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
-from torch.optim import Adam, Optimizer
+from torch.optim import Adam
 
 from .. import in_range
 from .base import TTAMethod
-from .optimizers import OptimizerFactory
-from .source_data import kept, labelled, replayed
-
-
-def adam(params: Iterable[nn.Parameter]) -> Optimizer:
-    """The official optimizer: Adam, learning rate 1e-5."""
-    return Adam(params, lr=1e-5)
+from .optimizers import OptimizerCallable
+from .source_data import labelled, replay_batch, store
 
 
 class GTTA(TTAMethod):
@@ -29,12 +24,10 @@ class GTTA(TTAMethod):
     source and prefers style transfer to mixup.
 
     Args:
-        optimizer: for all parameters; default: Adam with learning rate 1e-5.
         mixup: share of the batch's image in a mixture.
         source_images: number of source images to keep, in whole batches.
         source_data: these, with labels (its test loader); None: the first ones of the stream, with the
             source model's predictions for labels.
-        **kwargs: see `TTAMethod`.
     """
 
     adapts = "all"
@@ -42,16 +35,16 @@ class GTTA(TTAMethod):
     def __init__(
         self,
         backbone: str | nn.Module,
-        optimizer: OptimizerFactory = adam,
+        optimizer: OptimizerCallable = lambda params: Adam(params, lr=1e-5),
         mixup: float = 1 / 3,
         source_images: int = 2000,
         source_data: LightningDataModule | None = None,
         **kwargs: Any,
     ) -> None:
+        super().__init__(backbone, optimizer, **kwargs)
         in_range(0, 1, mixup=mixup)
         in_range(1, source_images=source_images)
         self.mixup, self.source_images, self.source_data = mixup, source_images, source_data
-        super().__init__(backbone, optimizer, **kwargs)
 
     def fresh_state(self) -> dict[str, Any]:
         return {"confidence": 0.9, "replayed": 0}
@@ -62,12 +55,13 @@ class GTTA(TTAMethod):
         for images, labels in batches:
             with torch.no_grad():
                 parts.append((images, labelled(labels, self(images))))
-        return kept(*(torch.cat(rows) for rows in zip(*parts, strict=True)))
+        images, labels = (torch.cat(rows) for rows in zip(*parts, strict=True))
+        return store(images, labels)
 
     def update(self, images: Tensor) -> Tensor:
         with torch.no_grad():
             probs = self(images).softmax(1)
-        if not self._pass:  # further steps use the same labels
+        if not self.repetition:  # further updates use the same labels
             self.pseudo_labels = self.confident(probs)
         mixed, labels = self.mixed(images, probs)
         self.descend(cross_entropy(self(mixed), labels))
@@ -93,7 +87,7 @@ class GTTA(TTAMethod):
 
     def mixed(self, images: Tensor, probs: Tensor) -> tuple[Tensor, Tensor]:
         """Source images, mixed with the images [B,3,H,W] of similar predictions [B,C], and their labels."""
-        shown, labels = replayed(self.learnt, self.state["replayed"], images)
+        shown, labels = replay_batch(self.learnt, self.state["replayed"], images)
         self.state["replayed"] += len(images)
         with torch.no_grad():
             partner = (self(shown).softmax(1) @ probs.T).argmax(1)

@@ -13,7 +13,7 @@ Affinity = Literal["rbf", "knn", "linear"]
 
 
 class LAME(Source):
-    """Changes predictions, not weights: neighbours in a batch get similar ones (Boudiaf et al. 2022).
+    """Changes predictions, not weights: neighbours get similar predictions (Boudiaf et al. 2022).
 
     Where labels are correlated in time, neighbours mostly have the same label; in an i.i.d. stream with
     many classes they do not, and LAME then reduces accuracy. It returns logarithms of its
@@ -25,7 +25,6 @@ class LAME(Source):
         symmetric: average the affinity with its transpose.
         weight: weight of the neighbours (lambda).
         max_steps: largest number of iterations, which end once the energy no longer changes.
-        **kwargs: see `TTAMethod`.
     """
 
     def __init__(
@@ -38,20 +37,20 @@ class LAME(Source):
         max_steps: int = 100,
         **kwargs: Any,
     ) -> None:
+        super().__init__(backbone, **kwargs)
         in_range(2 if affinity == "rbf" else 1, neighbours=neighbours)
         in_range(1, max_steps=max_steps)
         one_of("rbf", "knn", "linear", affinity=affinity)
         self.affinity, self.neighbours, self.symmetric = affinity, neighbours, symmetric
         self.weight, self.max_steps = weight, max_steps
-        super().__init__(backbone, **kwargs)
 
-    def output(self, network: nn.Module, images: Tensor) -> Tensor:
+    def predict_by(self, network: nn.Module, images: Tensor) -> Tensor:
         """Logarithms [B,C] of the adjusted probabilities of images [B,3,H,W]."""
-        found, logits = self.features(network, images)
-        kernel = affinity_of(normalize(found), self.affinity, self.neighbours)
+        features, logits = self.features(network, images)
+        kernel = affinity_of(normalize(features), self.affinity, self.neighbours)
         if self.symmetric:
             kernel = (kernel + kernel.T) / 2
-        return laplacian_optimized(logits.softmax(1), kernel, self.weight, self.max_steps).log()
+        return _laplacian_optimized(logits.softmax(1), kernel, self.weight, self.max_steps).log()
 
 
 def affinity_of(points: Tensor, kind: Affinity, neighbours: int) -> Tensor:
@@ -69,17 +68,17 @@ def affinity_of(points: Tensor, kind: Affinity, neighbours: int) -> Tensor:
     return torch.zeros_like(distances).scatter_(1, nearest, 1.0)
 
 
-def laplacian_optimized(probs: Tensor, kernel: Tensor, weight: float, max_steps: int) -> Tensor:
+def _laplacian_optimized(probs: Tensor, kernel: Tensor, weight: float, max_steps: int) -> Tensor:
     """Probabilities [B,C] near `probs`, similar for samples with a large `kernel` [B,B] (Eq. 5 to 7)."""
     unary = -torch.log(probs + 1e-10)
     current, energy = (-unary).softmax(1), probs.new_full((), torch.inf, dtype=torch.float64)
     done, looks = torch.zeros_like(energy, dtype=torch.bool), (max_steps // 2,)
     for step in range(max_steps):
         pairwise = weight * (kernel @ current)
-        found = (pairwise - unary).softmax(1)
-        current = torch.where(done, current, found)
-        logs = found.clamp_min(1e-20).log()
-        before, energy = energy, (found * (unary - pairwise + logs)).sum().double()
+        new = (pairwise - unary).softmax(1)
+        current = torch.where(done, current, new)
+        logs = new.clamp_min(1e-20).log()
+        before, energy = energy, (new * (unary - pairwise + logs)).sum().double()
         if step > 1:
             done = done | ((energy - before).abs() <= 1e-8 * before.abs())
         # On an accelerator the iteration continues without changes, as a check would make the host wait.

@@ -8,7 +8,7 @@ from torch.optim import Adam
 
 from .. import in_range
 from .functional import damped_entropy
-from .optimizers import OptimizerFactory
+from .optimizers import OptimizerCallable
 from .parts.memory import Memory, MemoryMethod, largest
 from .parts.norm import (
     InstanceAwareBatchNorm,
@@ -16,11 +16,6 @@ from .parts.norm import (
     require_running_statistics,
     training,
 )
-
-
-def adam(params: Any) -> Adam:
-    """The official optimizer: Adam, learning rate 1e-4."""
-    return Adam(params, lr=1e-4)
 
 
 class PBRS(Memory):
@@ -59,37 +54,33 @@ class NOTE(MemoryMethod):
     normalisation.
 
     Args:
-        optimizer: for the parameters that adapt; default: Adam with learning rate 1e-4.
         k: number of standard errors beyond which an image's own statistics count.
         bn_momentum: weight of new statistics in the moving ones.
         capacity: maximum number of images in the memory.
         every: images between two updates.
-        **kwargs: see `TTAMethod`.
     """
 
     def __init__(
         self,
         backbone: str | nn.Module,
-        optimizer: OptimizerFactory = adam,
+        optimizer: OptimizerCallable = lambda params: Adam(params, lr=1e-4),
         k: float = 4.0,
         bn_momentum: float = 0.01,
         capacity: int = 64,
         every: int = 64,
         **kwargs: Any,
     ) -> None:
+        super().__init__(backbone, optimizer, **kwargs)
         in_range(1, capacity=capacity, every=every)
         in_range(0, k=k)
         self.k, self.bn_momentum, self.every = k, bn_momentum, every
         self.memory = PBRS(capacity)
-        super().__init__(backbone, optimizer, **kwargs)
 
     def prepare(self) -> None:
         require_running_statistics(self.backbone)
-        settings = {"momentum": self.bn_momentum, "k": self.k}
-        replace_batch_norms(self.backbone, InstanceAwareBatchNorm, **settings)
-
-    def fresh_state(self) -> dict[str, Any]:
-        return {"seen": 0, "memory": PBRS.empty()}
+        replace_batch_norms(
+            self.backbone, InstanceAwareBatchNorm, momentum=self.bn_momentum, k=self.k
+        )
 
     def update(self, images: Tensor) -> Tensor:
         logits = self.predict(images)

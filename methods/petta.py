@@ -2,15 +2,16 @@
 
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from lightning.pytorch import LightningDataModule
 from torch import Tensor, nn
+from torch.optim import Adam
 
 from .. import in_range, one_of
 from .functional import consistency, soft_cross_entropy
-from .optimizers import OptimizerFactory, adam
+from .optimizers import OptimizerCallable
 from .parts.contrast import class_means, class_sums
 from .parts.norm import training
 from .rotta import RoTTA
@@ -28,7 +29,6 @@ class PeTTA(RoTTA):
     are ignored; in the official code their divergence is not a number.
 
     Args:
-        optimizer: for the parameters that adapt; default: Adam with learning rate 1e-3.
         pull: largest weight of the pull to the source weights (lambda_0).
         teacher_rate: largest rate at which the teacher follows (alpha_0).
         anchor: weight of the anchor's loss.
@@ -41,10 +41,12 @@ class PeTTA(RoTTA):
         **kwargs: see `RoTTA`; `every` has no effect.
     """
 
+    tunable: ClassVar = ("pull", 10)  # Hoang et al. 2024: lambda_0
+
     def __init__(
         self,
         backbone: str | nn.Module,
-        optimizer: OptimizerFactory = adam,
+        optimizer: OptimizerCallable = lambda params: Adam(params, lr=1e-3),
         pull: float = 10.0,
         teacher_rate: float = 0.001,
         anchor: float = 1.0,
@@ -55,6 +57,7 @@ class PeTTA(RoTTA):
         source_data: LightningDataModule | None = None,
         **kwargs: Any,
     ) -> None:
+        super().__init__(backbone, optimizer, teacher_rate=teacher_rate, **kwargs)
         in_range(1, source_images=source_images)
         in_range(0, 1, teacher_rate=teacher_rate, prototype_rate=prototype_rate)
         one_of("cosine", "l2", regularizer=regularizer)
@@ -62,7 +65,6 @@ class PeTTA(RoTTA):
         self.regularizer, self.symmetric = regularizer, symmetric
         self.prototype_rate = prototype_rate
         self.source_images, self.source_data = source_images, source_data
-        super().__init__(backbone, optimizer, teacher_rate=teacher_rate, **kwargs)
         self.every = None  # an update follows each batch
 
     def prepare(self) -> None:
@@ -83,30 +85,35 @@ class PeTTA(RoTTA):
         """
         with torch.no_grad():
             pairs = [self.features(self.backbone, images) for images, _ in batches]
-        found, logits = (torch.cat(parts) for parts in zip(*pairs, strict=True))
+        features, logits = (torch.cat(parts) for parts in zip(*pairs, strict=True))
         labels = logits.argmax(1)
-        means, counts = class_means(found, labels, logits.shape[1])
-        squares, _ = class_sums((found - means[labels]) ** 2, labels, len(means))
+        means, counts = class_means(features, labels, logits.shape[1])
+        squares, _ = class_sums((features - means[labels]) ** 2, labels, len(means))
         variances = squares / (counts - 1).clamp_min(1)[:, None]
         return {"mean": means, "var": variances.masked_fill(counts[:, None] < 2, torch.inf)}
 
     def update(self, images: Tensor) -> Tensor:
         with torch.no_grad():
-            found, logits = self.features(self.teacher, images)
+            features, logits = self.features(self.teacher, images)
         labels, entropy = self.judged(logits)
-        self.state["drift"] = 1 - torch.exp(-self.divergence(found, labels))
+        self.state["drift"] = 1 - torch.exp(-self.divergence(features, labels))
         self.remember(images, labels, entropy)
         return logits
 
-    def divergence(self, found: Tensor, labels: Tensor) -> Tensor:
-        """The scalar divergence of a batch's classes from the source; updates their prototypes [C,D]."""
-        source, rate = self.learnt, self.prototype_rate
+    def divergence(self, features: Tensor, labels: Tensor) -> Tensor:
+        """Mean of (now - mean)^2 / var over a batch's classes, a scalar; updates their prototypes [C,D].
+
+        Classes of infinite variance do not count; 0 if there are no others (PeTTA, Eq. 5).
+        """
+        mean, var, rate = self.learnt["mean"], self.learnt["var"], self.prototype_rate
         now = self.state["prototypes"]
-        now = source["mean"] if now is None else now
-        means, counts = class_means(found, labels, len(now))
+        now = mean if now is None else now
+        means, counts = class_means(features, labels, len(now))
         present = (counts > 0)[:, None]
         self.state["prototypes"] = torch.where(present, (1 - rate) * now + rate * means, now)
-        self.trace["divergence"] = divergence(now, source["mean"], source["var"], present)
+        counted = present & var.isfinite()
+        terms = torch.where(counted, (now - mean) ** 2 / (var + 1e-6), 0)
+        self.trace["divergence"] = terms.sum() / counted.sum().clamp_min(1)
         return self.trace["divergence"]
 
     def learn(self, images: Tensor, ages: Tensor) -> None:
@@ -120,23 +127,13 @@ class PeTTA(RoTTA):
         if self.symmetric:
             loss = consistency(plain, logits, target)
         held = soft_cross_entropy(logits, anchor).mean()
-        apart = distance(self.parameters_with_source(), self.regularizer)
+        apart = _distance(self.parameters_with_source(), self.regularizer)
         drift = self.state["drift"]
         self.descend(loss.mean() + drift * self.pull * apart + self.anchor_weight * held)
         self.follow((1 - drift) * self.teacher_rate)
 
 
-def divergence(now: Tensor, mean: Tensor, var: Tensor, present: Tensor) -> Tensor:
-    """Mean of (now - mean)^2 / var over the classes that are `present` [C,1], all [C,D] (PeTTA, Eq. 5).
-
-    Classes of infinite variance do not count; 0 if there are no others.
-    """
-    counted = present & var.isfinite()
-    terms = torch.where(counted, (now - mean) ** 2 / (var + 1e-6), 0)
-    return terms.sum() / counted.sum().clamp_min(1)
-
-
-def distance(pairs: Iterable[tuple[Tensor, Tensor]], kind: Regularizer) -> Tensor:
+def _distance(pairs: Iterable[tuple[Tensor, Tensor]], kind: Regularizer) -> Tensor:
     """The distance of tensors of any shape from their source values, a scalar mean (PeTTA, Eq. 6)."""
     if kind == "l2":
         return torch.stack([((now - source) ** 2).sum() for now, source in pairs]).mean()

@@ -1,33 +1,36 @@
 """RDumb: ETA with a periodic reset to the source model."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import nn
+from torch.optim import SGD
 
+from .. import in_range
 from ..callbacks.recovery import Recovery
 from ..callbacks.resets import PeriodicReset
 from .eta import ETA
-from .optimizers import OptimizerFactory, sgd
+from .optimizers import OptimizerCallable
 
 
 class RDumb(ETA):
     """ETA with a PeriodicReset, nothing more (Press et al. 2023, section 3; thesis §2.3).
 
     Args:
-        optimizer: for the parameters that adapt; default: SGD with learning rate 2.5e-4 and momentum 0.9.
         every: steps between two resets.
-        **kwargs: see `ETA`.
     """
+
+    tunable: ClassVar = ("every", 2)  # table 2.4 of Press's thesis
 
     def __init__(
         self,
         backbone: str | nn.Module,
-        optimizer: OptimizerFactory = sgd,
+        optimizer: OptimizerCallable = lambda params: SGD(params, lr=2.5e-4, momentum=0.9),
         every: int = 1000,
         **kwargs: Any,
     ) -> None:
-        self.period = every
         super().__init__(backbone, optimizer, **kwargs)
+        in_range(1, every=every)
+        self.period = every
 
-    def own_recovery(self) -> Recovery:
+    def paper_recovery(self) -> Recovery:
         return PeriodicReset(self.period)

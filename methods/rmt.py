@@ -8,13 +8,14 @@ import torch
 from lightning.pytorch import LightningDataModule
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
+from torch.optim import SGD
 
 from .. import in_range
 from .functional import consistency, symmetric_cross_entropy
-from .optimizers import OptimizerFactory, fast_nesterov
+from .optimizers import OptimizerCallable
 from .parts.contrast import ContrastMethod, class_sums
 from .parts.teacher import TeacherMethod
-from .source_data import kept, labelled, replayed
+from .source_data import labelled, replay_batch, store
 
 
 class RMT(ContrastMethod, TeacherMethod):
@@ -26,20 +27,19 @@ class RMT(ContrastMethod, TeacherMethod):
     the source; this one `replay` images of it, which checkpoints contain.
 
     Args:
-        optimizer: for all with the projector; default: SGD, learning rate 0.01, Nesterov momentum 0.9.
+        optimizer: for all parameters and the projector.
         source_weight: weight of the cross-entropy on replayed source images; 0: none is replayed.
         target_weight: weight of the symmetric cross-entropy with the teacher (Eq. 2).
         contrast_weight: weight of the contrastive loss (Eq. 4).
         teacher_rate: how far the teacher follows in each step.
         temperature: temperature of the contrastive loss.
         projection: width of the projector.
-        warm_up: number of source images for the warm-up, one batch a step; 0: none. After the last of the
-            source images it starts over with those that are kept for the replay.
+        warm_up: number of source images for the warm-up, one batch a step; 0: none. If there are fewer,
+            the warm-up repeats those that are stored for the replay.
         replay: number of source images to keep, the first ones.
         source_images: number of source images, in whole batches, which the prototypes come from.
         source_data: these, with labels (its test loader); None: the first ones of the stream, with the
             source model's predictions for labels.
-        **kwargs: see `TTAMethod`.
     """
 
     adapts = "all"
@@ -47,7 +47,9 @@ class RMT(ContrastMethod, TeacherMethod):
     def __init__(
         self,
         backbone: str | nn.Module,
-        optimizer: OptimizerFactory = fast_nesterov,
+        optimizer: OptimizerCallable = lambda params: SGD(
+            params, lr=0.01, momentum=0.9, nesterov=True
+        ),
         source_weight: float = 1.0,
         target_weight: float = 1.0,
         contrast_weight: float = 1.0,
@@ -60,6 +62,7 @@ class RMT(ContrastMethod, TeacherMethod):
         source_data: LightningDataModule | None = None,
         **kwargs: Any,
     ) -> None:
+        super().__init__(backbone, optimizer, **kwargs)
         in_range(0, 1, teacher_rate=teacher_rate)
         in_range(0, warm_up=warm_up)
         in_range(1, projection=projection, replay=replay, source_images=source_images)
@@ -68,7 +71,6 @@ class RMT(ContrastMethod, TeacherMethod):
         self.temperature, self.projection = temperature, projection
         self.warm_up, self.replay = warm_up, replay
         self.source_images, self.source_data = source_images, source_data
-        super().__init__(backbone, optimizer, **kwargs)
 
     def fresh_state(self) -> dict[str, Any]:
         return {"replayed": 0}
@@ -82,9 +84,9 @@ class RMT(ContrastMethod, TeacherMethod):
         for images, labels in batches:
             steps = steps or self.warm_up // len(images)
             with torch.no_grad():
-                found, logits = self.features(source, images)
+                features, logits = self.features(source, images)
             labels = labelled(labels, logits)
-            more = class_sums(found, labels, logits.shape[1])
+            more = class_sums(features, labels, logits.shape[1])
             sums, counts = sums + more[0], counts + more[1]
             if sum(len(p) for p, _ in parts) < self.replay:
                 parts.append((images, labels))
@@ -100,7 +102,7 @@ class RMT(ContrastMethod, TeacherMethod):
         pairs = (torch.cat(rows)[: self.replay] for rows in zip(*parts, strict=True))
         assert self.optimizer is not None
         return {
-            **kept(*pairs),
+            **store(*pairs),
             **self.prototypes(sums, counts),
             "drawn": drawn,
             "weights": [tensor.detach().clone() for tensor in self.restorable_tensors()],
@@ -119,9 +121,9 @@ class RMT(ContrastMethod, TeacherMethod):
             group["lr"] = rate
         self.follow()
 
-    @torch.no_grad()
-    def predict(self, images: Tensor) -> Tensor:
-        return self(images) + self.taught(images)
+    def predict_by(self, network: nn.Module, images: Tensor) -> Tensor:
+        logits = self.logits(network, images)
+        return self(images) + logits if network is self.teacher else logits
 
     @torch.no_grad()
     def taught(self, images: Tensor) -> Tensor:
@@ -129,14 +131,14 @@ class RMT(ContrastMethod, TeacherMethod):
         return self.logits(self.teacher, images)
 
     def update(self, images: Tensor) -> Tensor:
-        found, logits = self.features(self.backbone, images)
-        found_again, again = self.features(self.backbone, self.view(images))
+        features, logits = self.features(self.backbone, images)
+        features_again, again = self.features(self.backbone, self.view(images))
         target = self.taught(images)
         loss = self.target_weight * consistency(logits, again, target).mean()
-        loss = loss + self.contrast_weight * self.contrast(found, found_again)
+        loss = loss + self.contrast_weight * self.contrast(features, features_again)
         if self.source_weight:
             first = self.learnt["drawn"] + self.state["replayed"]
-            shown, labels = replayed(self.learnt, first, images)
+            shown, labels = replay_batch(self.learnt, first, images)
             self.state["replayed"] += len(images)
             on_source = cross_entropy(self(shown), labels)
             self.trace["loss_source"] = on_source.detach()

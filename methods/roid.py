@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim import SGD
 
 from .. import in_range
 from .base import TTAMethod
@@ -15,7 +16,7 @@ from .functional import (
     rows_where,
     symmetric_cross_entropy,
 )
-from .optimizers import OptimizerFactory, nesterov
+from .optimizers import OptimizerCallable
 from .parts.views import random_view
 
 
@@ -29,20 +30,20 @@ class ROID(TTAMethod):
     code divides the loss by the configured batch size; this one by the batch's.
 
     Args:
-        optimizer: for what adapts; default: SGD with learning rate 2.5e-4 and Nesterov momentum 0.9.
         temperature: temperature of the sample weights.
         source_rate: how far the weights go back to the source after each step.
         probs_rate: how far the average prediction follows each batch.
         weighting: False: all samples count alike.
         consistency: learn from views, too; takes weighting.
         prior_correction: multiply the logits by the smoothed prior, as the official code does.
-        **kwargs: see `TTAMethod`.
     """
 
     def __init__(
         self,
         backbone: str | nn.Module,
-        optimizer: OptimizerFactory = nesterov,
+        optimizer: OptimizerCallable = lambda params: SGD(
+            params, lr=2.5e-4, momentum=0.9, nesterov=True
+        ),
         temperature: float = 1 / 3,
         source_rate: float = 0.01,
         probs_rate: float = 0.1,
@@ -51,11 +52,11 @@ class ROID(TTAMethod):
         prior_correction: bool = True,
         **kwargs: Any,
     ) -> None:
+        super().__init__(backbone, optimizer, **kwargs)
         in_range(0, 1, source_rate=source_rate, probs_rate=probs_rate)
         self.temperature, self.source_rate, self.probs_rate = temperature, source_rate, probs_rate
         self.weighting, self.consistency = weighting, weighting and consistency
         self.prior_correction = prior_correction
-        super().__init__(backbone, optimizer, **kwargs)
 
     def fresh_state(self) -> dict[str, Any]:
         return {"mean_probs": None, "anchor": None}  # at first uniform, and the source

@@ -2,14 +2,15 @@
 
 import math
 from collections import Counter
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Adam
 
 from .. import in_range
 from .functional import damped_entropy, soft_cross_entropy
-from .optimizers import OptimizerFactory, adam
+from .optimizers import OptimizerCallable
 from .parts.memory import Memory, MemoryMethod, largest
 from .parts.norm import MovingBatchNorm, replace_batch_norms, training
 from .parts.teacher import TeacherMethod
@@ -24,7 +25,7 @@ class CSTU(Memory):
 
     Args:
         classes: their number C; a class holds at most N / C images.
-        early_quota: apply that quota also before the memory is full, as in RoTTA's own code.
+        early_quota: apply that quota also before the memory is full, as in the official code.
     """
 
     def __init__(
@@ -70,24 +71,23 @@ class RoTTA(MemoryMethod, TeacherMethod):
     random view of the memory from the teacher, older images counting less.
 
     Args:
-        optimizer: for the parameters that adapt; default: Adam with learning rate 1e-3.
         alpha: weight of the batch in the moving statistics.
         teacher_rate: how far the teacher follows in each update (nu); 0: its weights stay the source's.
         capacity: maximum number of images in the memory.
         every: images between two updates.
         lambda_t: weight of age when the memory drops an image.
         lambda_u: weight of uncertainty in that choice.
-        early_quota: limit each class to capacity / C images from the start, as RoTTA's own code does;
+        early_quota: limit each class to capacity / C images from the start, as the official code does;
             False: only once the memory is full, as in AETTA's and SoTTA's copies.
-        **kwargs: see `TTAMethod`.
     """
 
     memory = None
+    workloads: ClassVar = {"": {"early_quota": False}}
 
     def __init__(
         self,
         backbone: str | nn.Module,
-        optimizer: OptimizerFactory = adam,
+        optimizer: OptimizerCallable = lambda params: Adam(params, lr=1e-3),
         alpha: float = 0.05,
         teacher_rate: float = 0.001,
         capacity: int = 64,
@@ -97,11 +97,12 @@ class RoTTA(MemoryMethod, TeacherMethod):
         early_quota: bool = True,
         **kwargs: Any,
     ) -> None:
+        super().__init__(backbone, optimizer, **kwargs)
         in_range(1, capacity=capacity, every=every)
+        in_range(0, 1, teacher_rate=teacher_rate)
         self.alpha, self.teacher_rate = alpha, teacher_rate
         self.capacity, self.every, self.early_quota = capacity, every, early_quota
         self.lambda_t, self.lambda_u = lambda_t, lambda_u
-        super().__init__(backbone, optimizer, **kwargs)
 
     def prepare(self) -> None:
         replace_batch_norms(self.backbone, MovingBatchNorm, momentum=self.alpha)

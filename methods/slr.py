@@ -1,19 +1,13 @@
 """SLR: soft likelihood ratio."""
 
-from collections.abc import Iterable
 from typing import Any
 
 from torch import Tensor, nn
-from torch.optim import Adam, Optimizer
+from torch.optim import Adam
 
 from .base import TTAMethod
 from .functional import divergence_from_uniform, likelihood_ratio
-from .optimizers import OptimizerFactory
-
-
-def adam(params: Iterable[nn.Parameter]) -> Optimizer:
-    """Adam, learning rate 6e-4 (the paper lowers it by a cosine over its five epochs)."""
-    return Adam(params, lr=6e-4)
+from .optimizers import OptimizerCallable
 
 
 class SLR(TTAMethod):
@@ -24,24 +18,23 @@ class SLR(TTAMethod):
     this batch's mean. There is no official code.
 
     Args:
-        optimizer: for the parameters that adapt; default: Adam with learning rate 6e-4.
+        optimizer: the paper lowers the learning rate by a cosine over its five epochs; here it is constant.
         kappa: weight of the past in m.
         delta: weight of the likelihood ratio.
         skip_top: leave the top layers' scale and shift alone, against ever growing logits.
-        **kwargs: see `TTAMethod`.
     """
 
     def __init__(
         self,
         backbone: str | nn.Module,
-        optimizer: OptimizerFactory = adam,
+        optimizer: OptimizerCallable = lambda params: Adam(params, lr=6e-4),
         kappa: float = 0.9,
         delta: float = 0.025,
         skip_top: bool = True,
         **kwargs: Any,
     ) -> None:
-        self.kappa, self.delta, self.skip_top = kappa, delta, skip_top
         super().__init__(backbone, optimizer, **kwargs)
+        self.kappa, self.delta, self.skip_top = kappa, delta, skip_top
 
     def fresh_state(self) -> dict[str, Any]:
         return {"mean_probs": None}

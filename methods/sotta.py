@@ -1,12 +1,13 @@
 """SoTTA: screening-out test-time adaptation."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
+from torch.optim import Adam
 
 from .. import in_range
 from .functional import damped_entropy
-from .optimizers import OptimizerFactory, adam, sam_step
+from .optimizers import OptimizerCallable, sam_step
 from .parts.memory import Memory, MemoryMethod
 from .parts.norm import batch_norms, require_running_statistics, training
 
@@ -41,20 +42,20 @@ class SoTTA(MemoryMethod):
     running statistics follow.
 
     Args:
-        optimizer: for the parameters that adapt; default: Adam with learning rate 1e-3.
         confidence: lower limit for the memory: 0.99 for CIFAR-10, 0.66 for CIFAR-100, 0.33 for ImageNet.
         rho: radius of the sharpness-aware step.
         bn_momentum: how far the running statistics follow.
         capacity: maximum number of images in the memory.
         every: images between two updates.
         skip_top: leave the top layers' scale and shift alone.
-        **kwargs: see `TTAMethod`.
     """
+
+    workloads: ClassVar = {"": {"confidence": 0.0}}
 
     def __init__(
         self,
         backbone: str | nn.Module,
-        optimizer: OptimizerFactory = adam,
+        optimizer: OptimizerCallable = lambda params: Adam(params, lr=1e-3),
         confidence: float = 0.33,
         rho: float = 0.05,
         bn_momentum: float = 0.2,
@@ -63,10 +64,10 @@ class SoTTA(MemoryMethod):
         skip_top: bool = True,
         **kwargs: Any,
     ) -> None:
+        super().__init__(backbone, optimizer, **kwargs)
         in_range(1, capacity=capacity, every=every)
         self.memory = HUS(capacity, confidence)
         self.rho, self.bn_momentum, self.every, self.skip_top = rho, bn_momentum, every, skip_top
-        super().__init__(backbone, optimizer, **kwargs)
 
     def prepare(self) -> None:
         require_running_statistics(self.backbone)

@@ -11,10 +11,9 @@ from torch import Tensor
 
 from .. import HoldfastError
 from ..batch import Batch, as_batch
-from ..callbacks.functional.scores import finite_images
-from ..callbacks.observers import compact, images_of
+from ..tensors import compact, expanded, finite_images
 
-FROM_STREAM = 2000  # images, as many as CCC's EATA looks at
+_FROM_STREAM = 2000  # images, as many as CCC's EATA looks at
 
 
 def first_batches(
@@ -24,30 +23,34 @@ def first_batches(
 
     Those of the stream, FROM_STREAM at most, come without their labels.
     """
-    of_stream, own, seen = data is None, trainer.datamodule, 0  # type: ignore[attr-defined]
+    of_stream, datamodule = data is None, trainer.datamodule  # type: ignore[attr-defined]
     if data is not None:
         data.prepare_data()
         data.setup("test")
         loaders = data.test_dataloader()
-    elif own is not None:  # makes new loaders for this
-        loaders = own.test_dataloader() if trainer.testing else own.predict_dataloader()
+    elif datamodule is not None:  # makes new loaders for this
+        loaders = (
+            datamodule.test_dataloader() if trainer.testing else datamodule.predict_dataloader()
+        )
     else:
         loaders = trainer.test_dataloaders if trainer.testing else trainer.predict_dataloaders
-    for found, *_ in CombinedLoader(loaders, "sequential"):
-        batch = as_batch(found, seen, 0)
+    images = min(images, _FROM_STREAM) if of_stream else images
+    seen = 0
+    for content, *_ in CombinedLoader(loaders, "sequential"):
+        batch = as_batch(content, seen, 0)
         seen += len(batch.images)
         yield batch._replace(labels=torch.full_like(batch.labels, -1)) if of_stream else batch
-        if seen >= (min(images, FROM_STREAM) if of_stream else images):
+        if seen >= images:
             return
 
 
-def usable(batches: Iterable[Any], like: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+def finite_batches(batches: Iterable[Any], like: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """The finite images of batches with their labels [B], with the device and type of `like`.
 
     If an image has several labels, the first one counts.
     """
-    for found in batches:
-        batch = as_batch(found, 0, 0)
+    for content in batches:
+        batch = as_batch(content, 0, 0)
         images = batch.images.to(like.device, like.dtype, copy=True)
         good = finite_images(images)
         if good.any():
@@ -73,12 +76,12 @@ def labelled(labels: Tensor, logits: Tensor) -> Tensor:
     return torch.where(unknown, logits.argmax(1), labels)
 
 
-def kept(images: Tensor, labels: Tensor) -> dict[str, Any]:
+def store(images: Tensor, labels: Tensor) -> dict[str, Any]:
     """Images [N,3,H,W] and labels [N] as state; images as uint8 if that is lossless."""
     return {"images": compact(images), "labels": labels}
 
 
-def replayed(source: dict[str, Any], first: int, like: Tensor) -> tuple[Tensor, Tensor]:
+def replay_batch(source: dict[str, Any], first: int, like: Tensor) -> tuple[Tensor, Tensor]:
     """Stored images [B,3,H,W] and labels [B], one for each row of `like`, cyclically from `first` on."""
     rows = (torch.arange(len(like), device=like.device) + first) % len(source["labels"])
-    return images_of(source["images"][rows]).to(like.dtype), source["labels"][rows]
+    return expanded(source["images"][rows]).to(like.dtype), source["labels"][rows]

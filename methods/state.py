@@ -1,16 +1,22 @@
 """What a step may change: undone if it is not finite, reset to the source, saved in checkpoints."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from typing import Any, final
 
 import torch
 from lightning.pytorch import LightningModule
+from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from ..callbacks.recovery import Recovery
+from ..tensors import on_host
+from .activity import Activity
+from .checks import check_highest
+from .distributed import agreed
 
 
 class Resettable(LightningModule):
@@ -20,48 +26,86 @@ class Resettable(LightningModule):
     comes from source images, which resets preserve.
     """
 
+    # The value of `state` at the start and after a reset.
+    fresh_state: Callable[[], dict[str, Any]]
     backbone: nn.Module
     optimizer: Optimizer | None
-    recovery: Recovery | None
     state: dict[str, Any]
-    _source: list[Tensor]
+    # The paper's gives way to a Trainer's; one that was passed to the constructor does not.
+    recovery: Recovery | None
+    recovery_is_the_papers: bool
+    # What a step may change, and its values in the source model.
+    restorable: list[Tensor]
+    source_values: list[Tensor]
+    snapshot: "Snapshot"
 
     def __init__(self) -> None:
         super().__init__()
-        # Larger ones are PyTorch's own, another in each process: without a seed, runs are those of seed 0.
-        self.seed = seed if (seed := torch.initial_seed()) < 2**32 else 0
+        # A larger one is PyTorch's default, which differs between processes: then the seed is 0.
+        seed = torch.initial_seed()
+        self.seed = seed if seed < 2**32 else 0
         self.step_count = self.steps_since_reset = self.reset_count = self.not_finite_in_a_row = 0
+        self.activity = Activity()
         self.learnt: dict[str, Any] = {}
         # What the last step reports, for the run's record.
         self.trace: dict[str, Any] = {}
         # Whether several ranks share the work on each batch.
         self.divides = False
-        # Steps that should have updated the model, the images that they selected, whether any has.
-        self._due, self._selected, self._moved = 0, None, False
-
-    def first_state(self) -> dict[str, Any]:
-        """The value of `state` at the start and after a reset: tensors and plain values."""
-        raise NotImplementedError
 
     def restorable_tensors(self) -> Iterator[Tensor]:
         """The tensors, of any shape, a step may change and a reset restores, always in the same order."""
         yield from (p for p in self.parameters() if p.requires_grad)
         yield from self.backbone.buffers()
 
+    def look_up(self) -> None:
+        """Look up what each step needs: the tensors that it may change, and the dtype of images."""
+        self.restorable = list(self.restorable_tensors())
+        self.snapshot = Snapshot(self.restorable, self.optimizer)
+        self.image_dtype = next((p.dtype for p in self.backbone.parameters()), None)
+
     def parameters_with_source(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Each parameter, of any shape, that the optimizer changes, with its value in the source model."""
-        pairs = zip(self._current, self._origin, strict=True)
+        pairs = zip(self.restorable, self.origin, strict=True)
         return ((current, source) for current, source in pairs if current.requires_grad)
+
+    @property
+    def origin(self) -> list[Tensor]:
+        """The values, of any shape, to which resets return: the source's, or those after a warm-up."""
+        return self.learnt.get("weights", self.source_values)
 
     @property
     def never_updated(self) -> bool:
         """Whether there are parameters that adapt, and no step so far has changed one."""
-        if self.optimizer is not None and not self._moved:
+        if self.optimizer is not None and not self.activity.moved:
             differ = [(now != source).any() for now, source in self.parameters_with_source()]
-            self._moved = bool(torch.stack(differ).any())
-        return self.optimizer is not None and not self._moved
+            self.activity.moved = bool(torch.stack(differ).any())
+        return self.optimizer is not None and not self.activity.moved
 
-    # ---- resets ---------------------------------------------------------------------------------
+    # ---- whether a step was finite --------------------------------------------------------------
+
+    def all_finite(self, logits: Tensor, images: Tensor) -> bool:
+        """Whether a step and its logits [B,C] are finite; scalars of the trace become numbers.
+
+        On an accelerator the host waits once, for all of them.
+
+        Raises HoldfastError, and undoes the step, if the images [B,3,H,W] have values up to 255.
+        """
+        total = self.snapshot.magnitude([logits, images.sum()], self.trace.get("loss"))
+        if self.divides:
+            total = torch.where(agreed(total.isfinite()), total, torch.nan)
+        scalars = {
+            name: value.reshape(())
+            for name, value in self.trace.items()
+            if isinstance(value, Tensor) and value.device == total.device and value.numel() == 1
+        }
+        answer, highest, *values = on_host(total, images.amax(), *scalars.values())
+        if 10 < highest < math.inf and not self.divides:
+            self.state = self.snapshot.undo()
+            check_highest(float(highest))
+        self.trace |= {name: value.item() for name, value in zip(scalars, values, strict=True)}
+        return math.isfinite(float(answer))
+
+    # ---- resets and recoveries ------------------------------------------------------------------
 
     @final
     @torch.inference_mode(False)
@@ -72,13 +116,13 @@ class Resettable(LightningModule):
         keep_memory: leave the state that is neither weights nor optimizer, such as a memory of images.
         weights: values, shaped like the parameters of `parameters_with_source`, in place of the source's.
         """
-        _ = self.never_updated  # notes whether the weights differ, before they are reset
+        _ = self.never_updated  # which notices weights that differ, before they are reset
         self.to_source()
         pairs = zip(self.parameters_with_source(), weights or (), strict=False)
         for (parameter, _), weight in pairs:
             parameter.copy_(weight)
         if not keep_memory:
-            self.state = self.first_state()
+            self.state = self.fresh_state()
         self.steps_since_reset = self.not_finite_in_a_row = 0
         self.reset_count += 1
         torch.clear_autocast_cache()
@@ -86,8 +130,8 @@ class Resettable(LightningModule):
     @torch.no_grad()
     def to_source(self) -> None:
         """Put the source's values back, with a fresh optimizer."""
-        if self._current:
-            torch._foreach_copy_(self._current, self._origin)
+        if self.restorable:
+            torch._foreach_copy_(self.restorable, self.origin)
         self.forget_steps()
         torch.clear_autocast_cache()
 
@@ -98,18 +142,25 @@ class Resettable(LightningModule):
             if "optimizer" in self.learnt:
                 self.optimizer.load_state_dict(deepcopy(self.learnt["optimizer"]))
 
-    @property
-    def _origin(self) -> list[Tensor]:
-        """The values to which resets return: the source's, or those that it was warmed up to."""
-        return self.learnt.get("weights", self._source)
+    @final
+    def give_way(self, other: Recovery) -> None:
+        """Drop the paper's recovery, as the Trainer has another; one passed as `recovery` stays."""
+        if self.recovery is not None and self.recovery_is_the_papers:
+            recovery, name = type(self.recovery).__name__, type(self).__name__
+            rank_zero_warn(
+                f"{type(other).__name__} replaces the {recovery} of {name}. To use both, pass {name} "
+                f"recovery={recovery}(...) explicitly."
+            )
+            self.recovery = None
 
     # ---- checkpoints and devices ----------------------------------------------------------------
 
     def get_extra_state(self) -> dict[str, Any]:
+        activity = self.activity
         return {
             "counters": (self.step_count, self.steps_since_reset, self.reset_count),
             "not_finite_in_a_row": self.not_finite_in_a_row,
-            "activity": (self._due, self._selected, self._moved),
+            "activity": (activity.updates, activity.selected, activity.moved),
             "seed": self.seed,
             "state": self.state,
             "learnt": self.learnt,
@@ -118,10 +169,10 @@ class Resettable(LightningModule):
         }
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        state = deepcopy(state)  # an optimizer would go on using the tensors it is given
+        activity, state = self.activity, deepcopy(state)  # an optimizer would use its tensors
         self.step_count, self.steps_since_reset, self.reset_count = state["counters"]
         self.not_finite_in_a_row = state["not_finite_in_a_row"]
-        self._due, self._selected, self._moved = state["activity"]
+        activity.updates, activity.selected, activity.moved = state["activity"]
         self.seed = state["seed"]
         self.state = apply_to_collection(state["state"], Tensor, lambda t: t.to(self.device))
         self.learnt = apply_to_collection(state["learnt"], Tensor, lambda t: t.to(self.device))
@@ -130,17 +181,11 @@ class Resettable(LightningModule):
         if self.recovery is not None:
             self.recovery.load_state_dict(state["recovery"])
 
-    def _take_stock(self) -> None:
-        """Look up what each step needs: the tensors that it may change, and the dtype of images."""
-        self._current = list(self.restorable_tensors())
-        self._before = Snapshot(self._current, self.optimizer)
-        self._expected = next((p.dtype for p in self.backbone.parameters()), None)
-
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Resettable":
         # Moving to a device or to float64 includes tensors that are neither parameters nor buffers.
         super()._apply(fn, recurse)
-        self._take_stock()
-        self._source = [fn(tensor) for tensor in self._source]
+        self.look_up()
+        self.source_values = [fn(tensor) for tensor in self.source_values]
         self.state = apply_to_collection(self.state, Tensor, fn)
         self.learnt = apply_to_collection(self.learnt, Tensor, fn)
         if self.optimizer is not None:
@@ -171,12 +216,12 @@ class Snapshot:
             # If only values have changed since the last copy, that one's memory is used again.
             momenta = self.optimizer.state
             layout = [(id(owner), *values) for owner, values in momenta.items()]
-            now, then = all_values(momenta), all_values(self.momenta)
+            now, then = _all_values(momenta), _all_values(self.momenta)
             if layout != self.layout or not all(isinstance(value, Tensor) for value in now):
-                self.momenta, self.layout = copied(momenta), layout
+                self.momenta, self.layout = _copied(momenta), layout
             elif now:
                 torch._foreach_copy_(then, now)
-        self.state = copied(state)
+        self.state = _copied(state)
 
     @torch.no_grad()
     def undo(self) -> dict[str, Any]:
@@ -187,7 +232,7 @@ class Snapshot:
             self.optimizer.state.clear()
             self.optimizer.state.update(self.momenta)
             self.optimizer.zero_grad()
-            self.momenta, self.layout = {}, []  # they are the optimizer's own now
+            self.momenta, self.layout = {}, []  # these tensors now belong to the optimizer
         torch.clear_autocast_cache()
         return self.state
 
@@ -202,23 +247,23 @@ class Snapshot:
         if loss is not None:
             tensors.append(torch.as_tensor(loss, device=device))
         if self.optimizer is not None:
-            tensors += [v for v in all_values(self.optimizer.state) if isinstance(v, Tensor)]
+            tensors += [v for v in _all_values(self.optimizer.state) if isinstance(v, Tensor)]
         tensors = [t for t in tensors if t.is_floating_point() and t.device == device]
         # On a CPU, sums take a fifth of the time of the largest absolute value.
         return torch.stack(torch._foreach_norm(tensors, 1)).sum()
 
 
-def all_values(state: dict[Any, dict[str, Any]]) -> list[Any]:
+def _all_values(state: dict[Any, dict[str, Any]]) -> list[Any]:
     """An optimizer's state, parameter by parameter."""
     return [value for values in state.values() for value in values.values()]
 
 
-def copied(value: Any) -> Any:
+def _copied(value: Any) -> Any:
     """A copy of nested dicts and lists of tensors and plain values."""
     if isinstance(value, Tensor):
         return value.detach().clone()
     if isinstance(value, dict):
-        return {key: copied(item) for key, item in value.items()}
+        return {key: _copied(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [copied(item) for item in value]
+        return [_copied(item) for item in value]
     return deepcopy(value)

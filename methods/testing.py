@@ -24,7 +24,7 @@ from .distributed import averaged
 Make = Callable[..., TTAMethod]
 Net = Callable[[], nn.Module]
 # Largest difference between one device and two, in float64: of rounding only.
-TOLERANCE = 1e-9
+_TOLERANCE = 1e-9
 
 
 def check_method(make: Make, nets: Sequence[str] = (), skip: Sequence[str] = ()) -> None:
@@ -69,7 +69,7 @@ def verify(check: str, make: Make, net: str, **options: Any) -> None:
             raise HoldfastError(f"{wrong}. {CHECKS[check].remedy}.")
 
 
-class Check(NamedTuple):
+class _Check(NamedTuple):
     """A promise: what is wrong with a method, what to change, and whether one network suffices."""
 
     wrong: Callable[..., Iterator[str]]
@@ -77,15 +77,15 @@ class Check(NamedTuple):
     on_bn_only: bool
 
 
-CHECKS: dict[str, Check] = {}
+CHECKS: dict[str, _Check] = {}
 Wrong = Callable[..., Iterator[str]]
 
 
-def check(remedy: str, on_bn_only: bool = False) -> Callable[[Wrong], Wrong]:
+def promise(remedy: str, on_bn_only: bool = False) -> Callable[[Wrong], Wrong]:
     """Decorates a check, which yields a sentence for everything that is wrong, and enters it in CHECKS."""
 
     def entered(wrong: Wrong) -> Wrong:
-        CHECKS[wrong.__name__] = Check(wrong, remedy, on_bn_only)
+        CHECKS[wrong.__name__] = _Check(wrong, remedy, on_bn_only)
         return wrong
 
     return entered
@@ -93,14 +93,14 @@ def check(remedy: str, on_bn_only: bool = False) -> Callable[[Wrong], Wrong]:
 
 # ---- the promises -----------------------------------------------------------------------------------
 
-STATE = (
+_STATE = (
     "Return everything that changes between steps from fresh_state and keep it in self.state, or register "
     "it as a parameter or buffer"
 )
-BOUND = "Bound what is divided by, and what goes into a logarithm or a root, away from zero"
+_BOUND = "Bound what is divided by, and what goes into a logarithm or a root, away from zero"
 
 
-@check(
+@promise(
     "Draw random numbers from self.generator only, work with what `adapt` is given, return detached "
     "logits, and leave the backbone that was passed untouched"
 )
@@ -111,7 +111,8 @@ def deterministic(make: Make, net: Net) -> Iterator[str]:
     bare, trained = make(backbone), make(backbone)
     bare.fit(images[:1])
     images[-1] = images[-1][:4]
-    for step, (batch, found) in enumerate(zip(images, tested(trained, images), strict=True)):
+    pairs = zip(images, _tested(trained, images), strict=True)
+    for step, (batch, expected) in enumerate(pairs):
         torch.rand(1)  # others may use PyTorch's random numbers, too
         logits = bare.adapt(batch)
         if logits.shape != (len(batch), 5) or logits.requires_grad:
@@ -121,7 +122,7 @@ def deterministic(make: Make, net: Net) -> Iterator[str]:
             )
         if not logits.isfinite().all():
             yield f"at step {step} the logits are not finite"
-        if not torch.equal(logits, found):
+        if not torch.equal(logits, expected):
             yield f"step {step} of the same images has other logits in a Trainer"
     if names := unlike(bare, trained):
         yield f"after the same steps twice, {names} differ"
@@ -129,7 +130,7 @@ def deterministic(make: Make, net: Net) -> Iterator[str]:
         yield "the module passed as backbone has changed"
 
 
-@check(
+@promise(
     "Yield what a step changes from restorable_tensors, override update instead of adapt, and pass "
     "settings under which a step updates the model: partial(MyMethod, threshold=2)"
 )
@@ -151,7 +152,7 @@ def changes(make: Make, net: Net) -> Iterator[str]:
         yield f"nine steps have left step_count={method.step_count}"
 
 
-@check("Move what learns or remembers from forward and corrected to update")
+@promise("Move what learns or remembers from predict_by and corrected to update")
 def predict_changes_nothing(make: Make, net: Net) -> Iterator[str]:
     """Predictions change nothing."""
     method = make(net())
@@ -165,7 +166,7 @@ def predict_changes_nothing(make: Make, net: Net) -> Iterator[str]:
         method.adapt(images)
 
 
-@check("Return the logits from before the update, and put corrections of them into corrected")
+@promise("Return the logits from before the update, and put corrections of them into corrected")
 def predict_foretells(make: Make, net: Net) -> Iterator[str]:
     """A prediction has the logits that `adapt` returns next."""
     method = make(net())
@@ -175,7 +176,7 @@ def predict_foretells(make: Make, net: Net) -> Iterator[str]:
             yield "adapt returns other logits than predict did just before"
 
 
-@check(STATE)
+@promise(_STATE)
 def reset(make: Make, net: Net) -> Iterator[str]:
     """A reset is a fresh start."""
     backbone, first = net(), image_batches(1)
@@ -185,7 +186,7 @@ def reset(make: Make, net: Net) -> Iterator[str]:
     for images in image_batches(6):
         method.adapt(images)
     method.reset()
-    if unequal := unlike(method, fresh, COUNTED):
+    if unequal := unlike(method, fresh, _COUNTED):
         yield f"after a reset, {unequal} differ from a new method's"
     for step, images in enumerate(image_batches(3)):
         if not torch.equal(method.adapt(images), fresh.adapt(images)):
@@ -194,7 +195,7 @@ def reset(make: Make, net: Net) -> Iterator[str]:
         yield f"three steps after a reset, {', '.join(sorted(others)[:3])} differ"
 
 
-@check(STATE)
+@promise(_STATE)
 def resume(make: Make, net: Net) -> Iterator[str]:
     """A checkpoint of any step continues with the same bits."""
     backbone, images = net(), image_batches(12)
@@ -217,26 +218,26 @@ def resume(make: Make, net: Net) -> Iterator[str]:
         yield f"after a resume, {names} differ"
 
 
-@check(BOUND)
+@promise(_BOUND)
 def unusual_images(make: Make, net: Net) -> Iterator[str]:
     """Single images, and images of one colour, leave all numbers finite."""
     colours = [torch.full((4, 3, 8, 8), value) for value in (0.0, 0.0, 0.5, 1.0)]
-    yield from not_finite_on(image_batches(5, size=1), make(net()), "single images")
-    yield from not_finite_on(colours, make(net()), "images of one colour")
+    yield from _not_finite_on(image_batches(5, size=1), make(net()), "single images")
+    yield from _not_finite_on(colours, make(net()), "images of one colour")
 
 
-@check(BOUND, on_bn_only=True)
+@promise(_BOUND, on_bn_only=True)
 def extremes(make: Make, net: Net) -> Iterator[str]:
     """Probabilities that round to 1, and images of 224 x 224, leave all numbers finite."""
     certain = net()
     certain[-1].weight.data *= 1e4  # type: ignore
-    yield from not_finite_on(image_batches(4), make(certain), "probabilities that round to 1")
+    yield from _not_finite_on(image_batches(4), make(certain), "probabilities that round to 1")
     method = make(net())
     method.fit([torch.rand(2, 3, 224, 224)])
-    yield from not_finite_on([torch.rand(2, 3, 224, 224)], method, "images of 224 x 224")
+    yield from _not_finite_on([torch.rand(2, 3, 224, 224)], method, "images of 224 x 224")
 
 
-def not_finite_on(batches: list[Tensor], method: TTAMethod, what: str) -> Iterator[str]:
+def _not_finite_on(batches: list[Tensor], method: TTAMethod, what: str) -> Iterator[str]:
     """Whether a step on images [B,3,H,W] is undone, or leaves logits or weights that are not finite."""
     for images in batches:
         numbers = (method.adapt(images), *tensors(method).values())
@@ -244,21 +245,22 @@ def not_finite_on(batches: list[Tensor], method: TTAMethod, what: str) -> Iterat
             yield f"on {what}, the loss, gradient, logits or weights of a step are not finite"
 
 
-@check("Send images through networks by self.logits, and make tensors in the type of those given")
+@promise("Send images through networks by self.logits, and make tensors in the type of those given")
 def precisions(make: Make, net: Net) -> Iterator[str]:
     """In precision bf16-mixed, weights and logits are finite and float32; in float64, all is float64."""
     method = make(net())
-    logits = tested(method, image_batches(5), precision="bf16-mixed")
+    logits = _tested(method, image_batches(5), precision="bf16-mixed")
     for tensor in (*logits, *tensors(method).values()):
         if tensor.dtype in (torch.float16, torch.bfloat16) or not tensor.isfinite().all():
             yield f"with precision bf16-mixed, weights or logits are {tensor.dtype} or not finite"
     method.double()
     for images in image_batches(4):
-        if (found := method.adapt(images.double()).dtype) != torch.float64:
-            yield f"after method.double() the logits are {found}"
+        dtype = method.adapt(images.double()).dtype
+        if dtype != torch.float64:
+            yield f"after method.double() the logits are {dtype}"
 
 
-@check(
+@promise(
     "Leave adapt as it is, which undoes such steps, and keep all that changes in self.state",
     on_bn_only=True,
 )
@@ -288,7 +290,7 @@ def not_finite(make: Make, net: Net) -> Iterator[str]:
         yield f"after images that are not finite, {names} differ"
 
 
-@check("Bound what is remembered between steps, and detach what is summed up", on_bn_only=True)
+@promise("Bound what is remembered between steps, and detach what is summed up", on_bn_only=True)
 def memory(make: Make, net: Net, steps: int = 1000) -> Iterator[str]:
     """Memory does not grow over the steps: numbers of objects, as bytes depend on the allocator."""
     images, counts = image_batches(16), []
@@ -300,7 +302,7 @@ def memory(make: Make, net: Net, steps: int = 1000) -> Iterator[str]:
         for step in range(steps):
             method.adapt(images[step % len(images)])
             if step % 5 == 4:  # out of phase with memories that learn at every fourth step
-                counts.append(alive())
+                counts.append(_alive())
     finally:
         if not frozen:  # else by a caller, for whom it stays so
             gc.unfreeze()
@@ -312,18 +314,19 @@ def memory(make: Make, net: Net, steps: int = 1000) -> Iterator[str]:
             yield f"from step {steps // 2:,} to {steps:,} the number of {name} grows by {more:,}"
 
 
-def alive() -> dict[str, int]:
+def _alive() -> dict[str, int]:
     """The number of tensors, of their elements, of nodes in gradient graphs, and of all objects."""
     gc.collect()
     objects = gc.get_objects()
-    found = [thing for thing in objects if isinstance(thing, Tensor)]
-    nodes, left = set[Any](), [tensor.grad_fn for tensor in found]
+    tensors = [thing for thing in objects if isinstance(thing, Tensor)]
+    nodes, left = set[Any](), [tensor.grad_fn for tensor in tensors]
     while left:
         if (node := left.pop()) is not None and node not in nodes:
             nodes.add(node)
             left += [below for below, _ in node.next_functions]
-    numbers = sum(tensor.numel() for tensor in found)
-    return {"tensors": len(found), "numbers": numbers, "nodes": len(nodes), "objects": len(objects)}
+    numbers = sum(map(Tensor.numel, tensors))
+    counts = len(tensors), numbers, len(nodes), len(objects)
+    return dict(zip(("tensors", "numbers", "nodes", "objects"), counts, strict=True))
 
 
 # ---- two devices ------------------------------------------------------------------------------------
@@ -338,21 +341,21 @@ def check_on_two_devices(make: Make, net: str = "bn") -> None:
     """
     with TemporaryDirectory() as folder:
         multiprocessing.spawn(save_rank, ({"": (make, net)}, folder), nprocs=2)
-        (found,) = torch.load(Path(folder) / "0.pt").values()
-    compare(found, make, net)
+        (divided,) = torch.load(Path(folder) / "0.pt").values()
+    compare(divided, make, net)
 
 
 def save_rank(rank: int, makes: dict[str, tuple[Make, str]], folder: str) -> None:
-    """Save the `outcome` of each method on its network, as one of two ranks."""
+    """Save the `_outcome` of each method on its network, as one of two ranks."""
     torch.set_num_threads(1)
     store = dist.FileStore(f"{folder}/store", 2)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=2)
-    found = {name: outcome(make, net) for name, (make, net) in makes.items()}
-    torch.save(found, f"{folder}/{rank}.pt")
+    outcomes = {name: _outcome(make, net) for name, (make, net) in makes.items()}
+    torch.save(outcomes, f"{folder}/{rank}.pt")
     dist.destroy_process_group()
 
 
-def outcome(make: Make, net: str) -> dict[str, list[Tensor]]:
+def _outcome(make: Make, net: str) -> dict[str, list[Tensor]]:
     """Logits [B,C] and weights of steps in float64, divided over the ranks of this process if it is one."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -366,12 +369,12 @@ def outcome(make: Make, net: str) -> dict[str, list[Tensor]]:
     return {"logits": logits, "weights": [t.detach() for t in method.restorable_tensors()]}
 
 
-def compare(found: dict[str, list[Tensor]], make: Make, net: str) -> None:
+def compare(divided: dict[str, list[Tensor]], make: Make, net: str) -> None:
     """Raise HoldfastError unless two ranks give the same logits [B,C] and weights as one device."""
-    for name, expected in outcome(make, net).items():
-        pairs = zip(found[name], expected, strict=True)
+    for name, expected in _outcome(make, net).items():
+        pairs = zip(divided[name], expected, strict=True)
         apart = max((float((a - b).abs().max()) for a, b in pairs), default=0.0)
-        if not apart <= TOLERANCE:
+        if not apart <= _TOLERANCE:
             raise HoldfastError(
                 f"On two devices that divide each batch, {name} differ from one device's by {apart:.1g}. "
                 "Send images through networks by self.logits, and draw random numbers from self.generator."
@@ -383,14 +386,13 @@ def compare(found: dict[str, list[Tensor]], make: Make, net: str) -> None:
 
 def batch_norm_net(classes: int = 5) -> nn.Module:
     """A network with two batch normalisation layers, for images of any size."""
-    return nn.Sequential(
-        *(nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU()),
-        *(nn.Conv2d(8, 16, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU()),
-        *(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, classes)),
-    )
+    layers = [nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU()]
+    layers += [nn.Conv2d(8, 16, 3, 2, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU()]
+    layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, classes)]
+    return nn.Sequential(*layers)
 
 
-def group_norm_net() -> nn.Module:
+def _group_norm_net() -> nn.Module:
     """The same network with group normalisation."""
     net = cast(nn.Sequential, batch_norm_net())
     net[1], net[4] = nn.GroupNorm(2, 8), nn.GroupNorm(4, 16)
@@ -429,7 +431,7 @@ def zero_shot_net() -> ZeroShot:
 
 NETS: dict[str, Net] = {
     "bn": batch_norm_net,
-    "gn": group_norm_net,
+    "gn": _group_norm_net,
     "vit": vision_transformer,
     "clip": zero_shot_net,
 }
@@ -447,7 +449,7 @@ def spoiled(batch: Tensor, value: float = torch.nan, images: slice | int = 1) ->
     return batch
 
 
-def tested(method: TTAMethod, images: list[Tensor], **options: Any) -> list[Tensor]:
+def _tested(method: TTAMethod, images: list[Tensor], **options: Any) -> list[Tensor]:
     """The logits [B,C] of each batch, from a Trainer."""
     quiet = ("logger", "enable_progress_bar", "enable_model_summary")
     options |= dict.fromkeys(quiet, False)
@@ -465,8 +467,8 @@ def pass_over(method: TTAMethod) -> None:
 
 # ---- comparisons ------------------------------------------------------------------------------------
 
-# The extra state that counts steps; and a recovery sees only later, at a step, that there was a reset.
-COUNTED = ("counters", "activity", "recovery")
+# What a reset leaves in the extra state: counts, and a recovery that notices the reset at the next step.
+_COUNTED = ("counters", "activity", "recovery")
 
 
 def tensors(method: TTAMethod) -> dict[str, Tensor]:

@@ -19,15 +19,14 @@ class TTAug(Source):
 
     Args:
         views: number of views of each image, by AugMix (`augmix_views`), in addition to the image.
-        **kwargs: see `TTAMethod`.
     """
 
     def __init__(self, backbone: str | nn.Module, views: int = 32, **kwargs: Any) -> None:
+        super().__init__(backbone, **kwargs)
         in_range(1, views=views)
         self.views = views
-        super().__init__(backbone, **kwargs)
 
-    def output(self, network: nn.Module, images: Tensor) -> Tensor:
+    def predict_by(self, network: nn.Module, images: Tensor) -> Tensor:
         """Logarithms [B,C] of the mean probabilities over the images [B,3,H,W] and their views."""
         generator = self.generator("views")
         logs = [self.logits(network, images).log_softmax(1)]

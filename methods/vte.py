@@ -21,18 +21,17 @@ class VTE(Source):
     Args:
         views: number of views of each image, random crops and flips, including the image itself.
         share: share of the views, the most certain ones, that count.
-        **kwargs: see `TTAMethod`.
     """
 
     def __init__(
         self, backbone: str | nn.Module, views: int = 64, share: float = 0.1, **kwargs: Any
     ) -> None:
+        super().__init__(backbone, **kwargs)
         in_range(2, views=views)
         in_range(0, 1, share=share)
         self.views, self.share = views, share
-        super().__init__(backbone, **kwargs)
 
-    def output(self, network: nn.Module, images: Tensor) -> Tensor:
+    def predict_by(self, network: nn.Module, images: Tensor) -> Tensor:
         """Means [B,C] of the logits of each image's most certain views, for images [B,3,H,W]."""
         generator, rows = self.generator("views"), []
         for image in images.split(1):

@@ -36,7 +36,7 @@ def plain(
 
 def cotta(lr: float, keep: float, **kwargs: Any) -> Callable[..., m.TTAMethod]:
     """The official runs had the stochastic restore switched off."""
-    options = {"optimizer": nesterov(lr), "teacher_rate": 1 - keep, "recovery": False, **kwargs}
+    options = {"optimizer": nesterov(lr), "teacher_rate": 1 - keep, "recovery": None, **kwargs}
     return plain(m.CoTTA, **options)
 
 

@@ -101,7 +101,6 @@ def test_the_readme(
     assert run_snippets(readme) == 2
     messages.removeHandler(caplog.handler)
     assert "GPU available" in caplog.text
-    assert "Tip" not in caplog.text
     runs = folder / "runs" / "mine"
     for name in ("Source", "RDumb"):
         assert len(read_rows(runs / name)) == 2

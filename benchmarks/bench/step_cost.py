@@ -24,41 +24,32 @@ from ...methods.functional import softmax_entropy
 Job = Callable[[], object]
 Rows = Iterator[tuple[str, dict[str, float]]]  # names, and numbers by column
 _CALLS = 4  # steps per round
-# Arguments with which no image is skipped, whatever an untrained network predicts, by row of the table.
-_ALL_SELECTED = {"entropy_factor": 1.01, "redundancy": 1.01}
-WORKLOADS: dict[str, dict[str, Any]] = {
-    "CoTTA": {"threshold": 0.0},
-    "CoTTA-views": {"threshold": 2.0},
-    "DeYO": {"filter_factor": 1.01, "drop": -1.01},
-    "EATA": _ALL_SELECTED,
-    "ETA": _ALL_SELECTED,
-    "PeTTA": {"early_quota": False},
-    "RDumb": _ALL_SELECTED,
-    "RoTTA": {"early_quota": False},
-    "SAR": {"entropy_factor": 1.01},
-    "SoTTA": {"confidence": 0.0},
-}
 
 
-def rows() -> list[str]:
-    """The names of all methods, and of further workloads of them."""
-    own = {name for name, kind in vars(methods).items() if isinstance(kind, type)}
-    return sorted(own - {"TTAMethod"} | WORKLOADS.keys())
+def rows() -> dict[str, tuple[type[TTAMethod], dict[str, Any]]]:
+    """The rows of the table by name: each method, or one of its workloads, with its arguments."""
+    kinds: dict[str, Any] = {k: v for k, v in vars(methods).items() if isinstance(v, type)}
+    del kinds["TTAMethod"]
+    return {
+        f"{name}-{end}" if end else name: (kind, arguments)
+        for name, kind in sorted(kinds.items())
+        for end, arguments in kind.workloads.items()
+    }
 
 
 def step_costs(args: argparse.Namespace) -> Rows:
     """The row of each method; prints the refusal of a method that does not accept the network."""
-    names = args.methods or rows()
-    if unknown := sorted({*names} - {*rows()}):
-        raise HoldfastError(f"There is no method {unknown[0]}. Choose from {', '.join(rows())}.")
+    names, known = args.methods or rows(), rows()
+    if unknown := sorted({*names} - known.keys()):
+        raise HoldfastError(f"There is no method {unknown[0]}. Choose from {', '.join(known)}.")
     layout = torch.channels_last if args.channels_last else torch.preserve_format
     images = torch.rand(args.batch, 3, args.size, args.size)
     images = images.to(args.device, memory_format=layout)
     for name in names:
         source, network = (find_network(args.backbone, args.size) for _ in range(2))
-        kind: Callable[..., TTAMethod] = getattr(methods, name.partition("-")[0])
+        kind, arguments = known[name]
         try:
-            method = kind(network.to(memory_format=layout), **WORKLOADS.get(name, {}))
+            method = kind(network.to(memory_format=layout), **arguments)
         except HoldfastError as refusal:
             print(f"{name}: {refusal}", file=sys.stderr)
             continue
@@ -151,7 +142,7 @@ def estimator_costs(args: argparse.Namespace) -> Rows:
     logits, monitor = method.predict(images), RiskMonitor(start=-(-40 // args.batch))
     jobs: dict[str, Job] = {"forward pass": partial(method.predict, images)}
     jobs |= {name: partial(kind.watch, method, images) for name, kind in estimators.items()}
-    jobs["RiskMonitor"] = partial(monitor.note, logits)
+    jobs["RiskMonitor"] = partial(monitor.after_step, logits)
     taken = seconds(jobs, args.device, args.rounds)
     for name, duration in taken.items():
         forwards = duration / taken["forward pass"]

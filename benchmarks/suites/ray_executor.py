@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import HoldfastError
-from ...endings import held
+from ...endings import delayed
 from ...run_folder import CELL
 from .cell import Cell
 from .execution import STOPPING, Outcome, attempt, redirect_output
@@ -91,7 +91,7 @@ def start() -> None:
     except ConnectionError:
         # Where SIGTERM reaches all processes of a job, the cluster would end immediately, and the runs
         # with it. With SIGTERM blocked, the cluster ends together with this process.
-        with held(signal.SIGTERM):
+        with delayed(signal.SIGTERM):
             ray.init(address="local", include_dashboard=False, object_store_memory=STORE, **quiet)
 
 

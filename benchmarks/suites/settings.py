@@ -5,12 +5,13 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
+from pydoc import locate
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
-from ... import callbacks
+from ...callbacks.observer import Observer
 from ...callbacks.recovery import Recovery
 from ...files import jsonable
 from ...methods.optimizers import settings_of
@@ -65,14 +66,18 @@ def _of_part(text: str) -> dict[str, Setting]:
     """The settings in a part of a configuration of `holdfast test`, which is given as JSON."""
     part = json.loads(text)
     config = parsed({**SMALLEST, **json.loads(text)})
-    factory = config["model"].get("init_args", {}).get("optimizer")
-    if "model" in part and callable(factory):  # the method's default
-        optimizer = factory([nn.Parameter(torch.zeros(1))])
-        usual = inspect.signature(type(optimizer)).parameters
-        default = settings_of(optimizer) or {}
-        config["model"]["init_args"]["optimizer"] = default
-        changed = {k: v for k, v in default["init_args"].items() if v != usual[k].default}
-        part["model"].setdefault("init_args", {})["optimizer"] = {**default, "init_args": changed}
+    optimizer = config["model"].get("init_args", {}).get("optimizer")
+    if callable(optimizer):  # of a user's method, whose default is no lambda
+        optimizer = settings_of(optimizer([nn.Parameter(torch.zeros(1))]))
+        config["model"]["init_args"]["optimizer"] = optimizer
+    if "model" in part and optimizer and "optimizer" not in part["model"].get("init_args", {}):
+        # What the method's default changes of the optimizer's defaults counts as stated.
+        usual = inspect.signature(locate(optimizer["class_path"])).parameters  # type: ignore[arg-type]
+        changed = {k: v for k, v in optimizer["init_args"].items() if v != usual[k].default}
+        part["model"].setdefault("init_args", {})["optimizer"] = {
+            **optimizer,
+            "init_args": changed,
+        }
     # Of the Trainer's arguments and the options only those of the part.
     chosen = {key: config[key] for key in part if key != "trainer"}
     if "trainer" in part:
@@ -117,5 +122,13 @@ def _below(path: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 def only_watches(name: str) -> bool:
     """Whether a callback of Holdfast only observes its run."""
-    thing = getattr(callbacks, name.partition("_")[0], None)
-    return inspect.isclass(thing) and not issubclass(thing, Recovery)
+    known = {kind.__name__: kind for kind in subclasses(Observer)}
+    kind = known.get(name.partition("_")[0])
+    return kind is not None and not issubclass(kind, Recovery)
+
+
+def subclasses(kind: Any) -> Iterator[type]:
+    """All classes that are derived from a class, of those that were imported."""
+    for derived in kind.__subclasses__():
+        yield derived
+        yield from subclasses(derived)

@@ -11,13 +11,6 @@ from . import grid
 from .cell import Cell
 from .grid import Variant, merged
 
-# A second argument that a method's paper studies, and the factor to its lower and its higher value.
-SECOND: dict[str, tuple[str, float]] = {
-    "CoTTA": ("restore", 10),  # Wang et al. 2022: the probability of restoring a weight
-    "EATA": ("beta", 10),  # table A.2 of Press's thesis
-    "PeTTA": ("pull", 10),  # Hoang et al. 2024: lambda_0
-    "RDumb": ("every", 2),  # table 2.4 of Press's thesis
-}
 ROUND = [float(f"{m}e{e}") for e in range(-9, 4) for m in (1, 2, 5)]  # learning rates
 PARTS = 15  # of CINCHoldout's stream: four corruptions, 3.75 times
 SHORTEST = 128  # batches of a trial's stream
@@ -77,16 +70,17 @@ def defaults(suite: dict[str, Any]) -> Iterator[Trial]:
         seen.add(key)
         usual = settings(cell)
         name = usual["model"].value
-        if getattr(getattr(methods, name, None), "adapts", "") == "nothing":
+        kind = getattr(methods, name, None)
+        if getattr(kind, "adapts", "") == "nothing":
             yield Trial(*key, override, {}, None, 0, {})
             continue
         start, optimizer = "model.optimizer.", {}
         if "optimizer" not in cell.config["model"]["init_args"]:
             arguments = {k.removeprefix(start): v for k, v in usual.items() if k.startswith(start)}
             changed = {k: v.value for k, v in arguments.items() if not v.default}
-            kind = f"torch.optim.{usual['model.optimizer'].value}"
-            optimizer = {"class_path": kind, "init_args": changed}
-        argument, factor = SECOND.get(name, ("", 0))
+            class_path = f"torch.optim.{usual['model.optimizer'].value}"
+            optimizer = {"class_path": class_path, "init_args": changed}
+        argument, factor = getattr(kind, "tunable", None) or ("", 0)
         second = (argument, usual[f"model.{argument}"].value, factor) if argument else None
         owners = [path.removesuffix(".every") for path in usual if path.endswith(".every")]
         resets = [path for path in owners if usual[path].value in ("RDumb", "PeriodicReset")]

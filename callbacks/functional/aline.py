@@ -16,14 +16,14 @@ Array = np.ndarray
 Measure = Callable[[Array, Array], Array]  # similarity in [0,1] of predictions, one number for each
 
 
-def exact(one: Array, other: Array) -> Array:
+def exact(first: Array, second: Array) -> Array:
     """1 where two predictions are the same class, 0 elsewhere."""
-    return np.asarray(one) == np.asarray(other)
+    return np.asarray(first) == np.asarray(second)
 
 
 def accuracies(predictions: Array, labels: Array, measure: Measure = exact) -> Array:
     """Mean similarity of each model's predictions to the labels, [m]."""
-    return np.array([measure(one, labels).mean() for one in np.asarray(predictions)])
+    return np.array([measure(answers, labels).mean() for answers in np.asarray(predictions)])
 
 
 def agreements(predictions: Array, measure: Measure = exact) -> Array:
@@ -69,9 +69,9 @@ def line(x: Array, y: Array) -> Line | None:
     """The least-squares line; None if all x are equal, which determines no line."""
     if np.ptp(x) < 1e-12:
         return None
-    found = linregress(x, y)
-    r2 = found.rvalue**2 if np.ptp(y) else 1.0
-    return Line(float(found.slope), float(found.intercept), float(r2))
+    fitted = linregress(x, y)
+    r2 = fitted.rvalue**2 if np.ptp(y) else 1.0
+    return Line(float(fitted.slope), float(fitted.intercept), float(r2))
 
 
 class ALine(NamedTuple):

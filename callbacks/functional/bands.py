@@ -7,7 +7,7 @@ from scipy.special import stdtrit
 
 Array = np.ndarray
 Band = tuple[float, float]  # in [0,1]
-LEVEL, Z = 0.95, 1.959964  # of all bands; the normal quantile that belongs to it
+_LEVEL, Z = 0.95, 1.959964  # of all bands; the normal quantile that belongs to it
 
 
 def sampling_band(probabilities: Array) -> Band:
@@ -42,11 +42,11 @@ def prediction_band(x: Array, y: Array, at: float, degree: int = 1) -> tuple[flo
     scale = np.ptp(x) or 1.0  # numbers near 1 are well conditioned
     design = np.vander((np.asarray(x, dtype=float) - x[0]) / scale, degree + 1)
     row = np.vander([(at - x[0]) / scale], degree + 1)[0]
-    found, *_ = np.linalg.lstsq(design, y, rcond=None)
-    value, freedom = float(row @ found), len(x) - degree - 1
+    coefficients, *_ = np.linalg.lstsq(design, y, rcond=None)
+    value, freedom = float(row @ coefficients), len(x) - degree - 1
     if freedom < 1:
         return value, -math.inf, math.inf
-    error = float(((y - design @ found) ** 2).sum()) / freedom
+    error = float(((y - design @ coefficients) ** 2).sum()) / freedom
     leverage = float(row @ np.linalg.pinv(design.T @ design) @ row)
-    half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * math.sqrt(error * (1 + leverage))
+    half = float(stdtrit(freedom, (1 + _LEVEL) / 2)) * math.sqrt(error * (1 + leverage))
     return value, value - half, value + half

@@ -24,8 +24,10 @@ def fit_temperature(logits: Array, labels: Array) -> float:
         return -log_softmax(logits / np.exp(log_temperature), axis=1)[rows, labels].mean()
 
     bounds = (np.log(0.01), np.log(100))
-    found = minimize_scalar(cross_entropy, bounds=bounds, method="bounded", options={"xatol": 1e-9})
-    return float(np.exp(found.x))
+    minimum = minimize_scalar(
+        cross_entropy, bounds=bounds, method="bounded", options={"xatol": 1e-9}
+    )
+    return float(np.exp(minimum.x))
 
 
 def fit_isotonic(confidence: Array, correct: Array) -> list[list[float]]:
@@ -38,8 +40,8 @@ def fit_isotonic(confidence: Array, correct: Array) -> list[list[float]]:
     """
     from sklearn.isotonic import IsotonicRegression  # here: its import is slow
 
-    found = IsotonicRegression().fit(np.asarray(confidence, dtype=np.float64), correct)
-    return [found.X_thresholds_.tolist(), found.y_thresholds_.tolist()]
+    fitted = IsotonicRegression().fit(np.asarray(confidence, dtype=np.float64), correct)
+    return [fitted.X_thresholds_.tolist(), fitted.y_thresholds_.tolist()]
 
 
 def max_confidence(probs: Array) -> Array:
@@ -80,16 +82,16 @@ def score_estimates(
     >>> score_estimates({"confidence": np.array([0.9, 0.7])}, {"confidence": np.array([1.0])}, np.ones(1))
     {'AC': 0.8, 'DoC': 0.8, 'ATC-MC': 1.0}
     """
-    found: dict[str, float] = {}
+    estimates: dict[str, float] = {}
     for name in (name for name in scores if name.startswith("confidence")):
-        own, val = scores[name], val_scores[name]
+        confidence, val = scores[name], val_scores[name]
         end = name.removeprefix("confidence")
-        found[f"AC{end}"] = float(own.mean())
-        found[f"DoC{end}"] = float(val_correct.mean() + own.mean() - val.mean())
-        found[f"ATC-MC{end}"] = thresholded_confidence(own, val, val_correct)
+        estimates[f"AC{end}"] = float(confidence.mean())
+        estimates[f"DoC{end}"] = float(val_correct.mean() + confidence.mean() - val.mean())
+        estimates[f"ATC-MC{end}"] = thresholded_confidence(confidence, val, val_correct)
         entropy = f"entropy{end}"
         if entropy in scores:
-            found[f"ATC-NE{end}"] = thresholded_confidence(
+            estimates[f"ATC-NE{end}"] = thresholded_confidence(
                 scores[entropy], val_scores[entropy], val_correct
             )
-    return found
+    return estimates

@@ -11,8 +11,8 @@ from ...files import read_json, write_json, written
 from .bands import Band, prediction_band
 
 Array = np.ndarray
-SCALE = 1000  # flips are counted per this number of held-out images
-RESNET50 = 25_557_032  # its parameters, in torchvision and in timm
+_SCALE = 1000  # flips are counted per this number of held-out images
+_RESNET50 = 25_557_032  # its parameters, in torchvision and in timm
 
 
 def flips(start: Array, end: Array, confidence: Array, weighted: bool = True) -> float:
@@ -25,7 +25,7 @@ def flips(start: Array, end: Array, confidence: Array, weighted: bool = True) ->
     333.3333333333333
     """
     weight = rankdata(confidence) / len(confidence) if weighted else np.ones(len(confidence))
-    return float(weight[np.asarray(start) != np.asarray(end)].sum()) * SCALE / len(confidence)
+    return float(weight[np.asarray(start) != np.asarray(end)].sum()) * _SCALE / len(confidence)
 
 
 class FlipFunction(NamedTuple):
@@ -70,7 +70,8 @@ class FlipFunction(NamedTuple):
             )
         try:
             facts = read_json(Path(name))
-            return cls(**{**facts, "coefficients": tuple(map(float, facts["coefficients"]))})
+            facts["coefficients"] = tuple(map(float, facts["coefficients"]))
+            return cls(**facts)
         except (HoldfastError, ValueError, TypeError, KeyError):
             raise HoldfastError(
                 f"{name} does not contain an f. Pass a file written by `holdfast estimators fit`."
@@ -92,16 +93,16 @@ def fit(pairs: Array, degree: int, weighted: bool, parameters: int, **facts: Any
     return FlipFunction(coefficients, weighted, parameters, {**facts, "pairs": pairs.tolist()})
 
 
-OFFICIAL = {
+_OFFICIAL = {
     "origin": "Press et al., WeightedFlips, fitted to ImageNet's holdout corruptions; official code",
     "stop": 990,
 }
 PUBLISHED = {
-    "resnet50": FlipFunction((3.55553868e-4, -0.321445023, 75.661858), True, RESNET50, OFFICIAL),
+    "resnet50": FlipFunction((3.55553868e-4, -0.321445023, 75.661858), True, _RESNET50, _OFFICIAL),
     "resnet50-unweighted": FlipFunction(
-        (-1.01165493e-5, -0.0959406999, 82.5756446), False, RESNET50, OFFICIAL
+        (-1.01165493e-5, -0.0959406999, 82.5756446), False, _RESNET50, _OFFICIAL
     ),
     "resnet50-unweighted-linear": FlipFunction(
-        (-0.10318227, 83.55158891), False, RESNET50, OFFICIAL
+        (-0.10318227, 83.55158891), False, _RESNET50, _OFFICIAL
     ),
 }

@@ -1,24 +1,13 @@
-"""Accuracy on a batch, and the formulas of its estimates: pure functions of images, logits and classes."""
+"""Accuracy on a batch, and the formulas of its estimates: pure functions of logits, labels and classes."""
 
 import math
 
 import torch
 from torch import Tensor
 
-SHARP = 5.0  # the mean KL divergence, in nats, from which on MaNo takes the softmax (official code)
-
-
-def finite_images(images: Tensor) -> Tensor:
-    """Which images [B,...] contain neither NaN nor infinity, [B] bool."""
-    return images.flatten(1).isfinite().all(1)
-
-
-def without_bad(images: Tensor) -> Tensor:
-    """The images that are finite, [n,...]; the tensor itself if all are."""
-    # A thirtieth of the time of checking each value.
-    if images.sum().isfinite():
-        return images
-    return images[finite_images(images)]
+_SHARP = (
+    5.0  # the mean KL divergence, in nats, from which on MaNo takes the softmax (official code)
+)
 
 
 # ---- accuracy -------------------------------------------------------------------------------------
@@ -52,12 +41,15 @@ def scored(logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
     counted = logits.isfinite().all(1) & known
     correct = (classes == labels) & counted
     likelihoods = logits.log_softmax(1)
-    own = likelihoods.gather(1, labels.clamp(0, logits.shape[1] - 1)[:, None])[:, 0]
+    of_label = likelihoods.gather(1, labels.clamp(0, logits.shape[1] - 1)[:, None])[:, 0]
     return {
-        **{"logits": logits, "labels": labels, "correct": correct, "counted": counted},
+        "logits": logits,
+        "labels": labels,
+        "correct": correct,
+        "counted": counted,
         "confidence": likelihoods.amax(1).exp(),
         "accuracy": correct.sum() / known.sum(),
-        "nll": -torch.where(counted, own, 0).sum() / counted.sum(),
+        "nll": -torch.where(counted, of_label, 0).sum() / counted.sum(),
     }
 
 
@@ -94,7 +86,7 @@ def mano(logits: Tensor, p: float = 4.0) -> Tensor:
     """
     divergence = -logits.log_softmax(1).mean() - math.log(logits.shape[1])
     taylor = 1 + logits + logits**2 / 2
-    sharp = bool(divergence > SHARP)
+    sharp = bool(divergence > _SHARP)
     scores = logits.softmax(1) if sharp else taylor / taylor.sum(1, keepdim=True)
     return (scores**p).mean() ** (1 / p)
 

@@ -16,8 +16,8 @@ from ...intervals import exact_interval
 
 Array = np.ndarray
 SHARES = 2.0 ** -np.arange(1, 9)  # of the capital that a bet risks
-TIGHTEST = 25.0
-LARGEST = 1e300  # of a wealth, which would overflow otherwise
+_TIGHTEST = 25.0
+_LARGEST = 1e300  # of a wealth, which would overflow otherwise
 
 
 class Running(NamedTuple):
@@ -42,7 +42,7 @@ def noted(state: Running, values: Array) -> Running:
     before = state.total + np.cumsum(values, axis=0) - values
     known = (1 + state.n + np.arange(len(values))).reshape(-1, *[1] * (values.ndim - 1))
     sums = values.sum(0), ((values - (0.5 + before) / known) ** 2).sum(0)
-    total, spread = (float(found) if values.ndim == 1 else found for found in sums)
+    total, spread = map(float, sums) if values.ndim == 1 else sums
     return Running(state.n + len(values), state.total + total, state.spread + spread)
 
 
@@ -73,8 +73,8 @@ def tight_at(spread: float, alpha: float) -> float:
 def exceeds(state: Running, level: Any, alpha: float) -> Any:
     """Whether `lower_bound` at level alpha is above `level`, without computing it."""
     excess = state.total - state.n * level
-    found = log_evidence(excess, state.spread, tight_at(TIGHTEST, alpha))
-    return (excess > 0) & (found > -np.log(alpha))
+    evidence = log_evidence(excess, state.spread, tight_at(_TIGHTEST, alpha))
+    return (excess > 0) & (evidence > -np.log(alpha))
 
 
 def lower_bound(state: Running, alpha: float) -> float:
@@ -84,7 +84,7 @@ def lower_bound(state: Running, alpha: float) -> float:
     conditional expectations: for losses of a model that adapts, its running risk. It is tightest at a
     spread of TIGHTEST, that of 100 fair coins; the level is alpha at any spread.
     """
-    limit, tight = math.log(1 / alpha), tight_at(TIGHTEST, alpha)
+    limit, tight = math.log(1 / alpha), tight_at(_TIGHTEST, alpha)
 
     def beyond(excess: float) -> float:
         return float(log_evidence(excess, state.spread, tight)) - limit
@@ -121,7 +121,7 @@ def betted(state: Bets, values: Array) -> Bets:
     gains = np.asarray(values, dtype=np.float64)[..., None] / np.asarray(state.level)[..., None] - 1
     for gain in gains:
         t = state.n + 1
-        wealth = np.minimum((state.wealth + 1 / (t * (t + 1))) * (1 + SHARES * gain), LARGEST)
+        wealth = np.minimum((state.wealth + 1 / (t * (t + 1))) * (1 + SHARES * gain), _LARGEST)
         state = Bets(state.level, t, wealth, state.highest)
         state = state._replace(highest=np.maximum(state.highest, state.value))
     return state

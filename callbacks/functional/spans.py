@@ -11,12 +11,12 @@ from .confidence import fit_temperature
 Array = np.ndarray
 
 
-def exact_match(one: Array, other: Array) -> Array:
+def exact_match(first: Array, second: Array) -> Array:
     """EM: True where both ends are the same, [n,2] x [n,2] -> [n]."""
-    return (np.asarray(one) == np.asarray(other)).all(-1)
+    return (np.asarray(first) == np.asarray(second)).all(-1)
 
 
-def token_f1(one: Array, other: Array) -> Array:
+def token_f1(first: Array, second: Array) -> Array:
     """F1 of the tokens that two answers share, [n,2] x [n,2] -> [n] in [0,1].
 
     F1 is symmetric, so it also measures the agreement of two answers. An answer that ends before it
@@ -25,11 +25,11 @@ def token_f1(one: Array, other: Array) -> Array:
     >>> token_f1(np.array([[2, 5], [3, 1]]), np.array([[4, 7], [6, 4]])).tolist()
     [0.5, 1.0]
     """
-    one, other = np.asarray(one), np.asarray(other)
-    lengths = [np.maximum(answer[..., 1] - answer[..., 0] + 1, 0) for answer in (one, other)]
-    first = np.maximum(one[..., 0], other[..., 0])
-    last = np.minimum(one[..., 1], other[..., 1])
-    shared, total = np.maximum(last - first + 1, 0), lengths[0] + lengths[1]
+    first, second = np.asarray(first), np.asarray(second)
+    lengths = [np.maximum(answer[..., 1] - answer[..., 0] + 1, 0) for answer in (first, second)]
+    begin = np.maximum(first[..., 0], second[..., 0])
+    end = np.minimum(first[..., 1], second[..., 1])
+    shared, total = np.maximum(end - begin + 1, 0), lengths[0] + lengths[1]
     shared = np.where((lengths[0] == 0) | (lengths[1] == 0), 0, shared)
     return np.where(total == 0, 1.0, 2 * shared / np.maximum(total, 1))
 

@@ -5,8 +5,8 @@ import numpy as np
 from .confidence import threshold
 
 Array = np.ndarray
-LIMIT = 10_000  # samples in one transport problem, as in the official code
-STEPS = 10_000_000  # of the network simplex, at most; 10,000 x 1,000 takes some 100,000
+_LIMIT = 10_000  # samples in one transport problem, as in the official code
+_STEPS = 10_000_000  # of the network simplex, at most; 10,000 x 1,000 takes some 100,000
 
 
 def draw_labels(marginal: Array, count: int, random: np.random.Generator) -> Array:
@@ -27,7 +27,7 @@ def transport(probs: Array, counts: Array) -> Array:
     from ot import emd  # here: it imports each array library that is installed
 
     rows, columns = np.ones(len(probs)), counts.astype(np.float64)
-    plan, facts = emd(rows, columns, 1 - np.asarray(probs), numItermax=STEPS, log=True)
+    plan, facts = emd(rows, columns, 1 - np.asarray(probs), numItermax=_STEPS, log=True)
     if facts["warning"]:
         raise ValueError(facts["warning"])
     return plan.argmax(1)
@@ -53,7 +53,7 @@ def cott(costs: Array, val_costs: Array, val_correct: Array) -> float:
     return float((-costs >= threshold(-val_costs, val_correct)).mean())
 
 
-def parts(count: int, random: np.random.Generator, limit: int = LIMIT) -> list[Array]:
+def parts(count: int, random: np.random.Generator, limit: int = _LIMIT) -> list[Array]:
     """All indices [n]; or, of more than `limit`, several draws [limit] with replacement."""
     if count <= limit:
         return [np.arange(count)]

@@ -19,8 +19,8 @@ class Anchored(TTAMethod):
     def __init__(
         self, backbone: str | torch.nn.Module, weight: float = 1.0, rate: float = 0.1, **kwargs: Any
     ) -> None:
-        self.weight, self.rate = weight, rate
         super().__init__(backbone, **kwargs)
+        self.weight, self.rate = weight, rate
 
     def fresh_state(self) -> dict[str, Any]:
         return {"average": None}  # so that reset, checkpoints and undone steps cover it

@@ -29,8 +29,8 @@ class Margin(TTAMethod):
     """A method: widens the margin of its predictions."""
 
     def __init__(self, backbone: str | torch.nn.Module, temperature: float = 1, **kwargs: Any):
-        self.temperature = temperature
         super().__init__(backbone, **kwargs)
+        self.temperature = temperature
 
     def loss(self, logits: Tensor, images: Tensor) -> Tensor:
         return -margin(logits / self.temperature).mean()

@@ -97,7 +97,7 @@ class Texts:
 
 
 class Prompts(nn.Module):
-    """A text for each class through a tower of its own -> features of length 1, [C,D].
+    """Features of length 1, [C,D], of a text for each class, by a copy of the text tower.
 
     Args:
         texts: those of a `ZeroShot`.
@@ -108,8 +108,8 @@ class Prompts(nn.Module):
 
     def __init__(self, texts: Texts, template: str) -> None:
         super().__init__()
-        before, found, _ = template.partition("{}")
-        if not before.strip() or not found:
+        before, braces, _ = template.partition("{}")
+        if not before.strip() or not braces:
             raise HoldfastError(
                 f"template={template!r} has no words before {{}}. Pass one such as 'a photo of a {{}}.'"
             )

@@ -66,11 +66,11 @@ class Classes(nn.Module):
         return logits[:, self.numbers]
 
 
-def require_classes(there: int, needed: int) -> None:
+def require_classes(classes: int, needed: int) -> None:
     """Raises HoldfastError if a network has fewer classes than those chosen by @ need."""
-    if there < needed:
+    if classes < needed:
         raise HoldfastError(
-            f"The network has {there} classes, but those chosen by @ need {needed}. "
+            f"The network has {classes} classes, but those chosen by @ need {needed}. "
             "Name classes that it has."
         )
 

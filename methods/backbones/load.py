@@ -22,10 +22,10 @@ from .libraries import LIBRARIES, Pretrained, filled, lite0, read_checkpoint, un
 from .nets import NETS
 
 ASSETS = Path(__file__).parent / "assets"
-EMBEDDED = ("glyphs", "digits", "cifar-resnet20")
+_EMBEDDED = ("glyphs", "digits", "cifar-resnet20")
 # Endings of files with weights, which a class path does not have.
-FILES = (".safetensors", ".pt", ".pth", ".ckpt", ".bin")
-CLASS_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
+_FILES = (".safetensors", ".pt", ".pth", ".ckpt", ".bin")
+_CLASS_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
 Network = TypeVar("Network", bound=nn.Module)
 
 
@@ -49,17 +49,17 @@ def load_backbone(name: str) -> nn.Module:
     model, _, rest = whole.partition(":")
     library, slash, architecture = model.partition("/")
     file = Path(rest) if rest else None
-    if (own_path(whole) or library in LIBRARIES) and file is not None and not file.is_file():
+    if (_own_path(whole) or library in LIBRARIES) and file is not None and not file.is_file():
         raise HoldfastError(f"{file}, which should contain weights of {model}, does not exist.")
-    if own_path(whole):
-        net, means, stds, facts = own_network(model, file)
+    if _own_path(whole):
+        net, means, stds, facts = _own_network(model, file)
     elif slash and library in LIBRARIES:
         net, means, stds, facts = LIBRARIES[library](architecture, file)
         facts |= {"library": library, "file": str(file or "")}
     elif whole == "lite0":
         net, means, stds, facts = lite0()
     else:
-        net, means, stds, facts = trained(whole)
+        net, means, stds, facts = _trained(whole)
     facts = {**facts, "name": name, "hash": weights_hash(net)}
     backbone = net
     if means:
@@ -70,15 +70,15 @@ def load_backbone(name: str) -> nn.Module:
     elif numbers is not None:
         backbone = backbone if means else nn.Sequential(backbone)
         backbone.add_module("classes", Classes(numbers))
-    channels_last(backbone).eval()
+    _channels_last(backbone).eval()
     backbone.provenance = facts  # type: ignore[assignment]
     return backbone
 
 
-def own_network(class_path: str, file: Path | None) -> Pretrained:
+def _own_network(class_path: str, file: Path | None) -> Pretrained:
     """The network that a user's class or function makes, with the state dict in a file if one is given.
 
-    Raises HoldfastError if it cannot be made, is no network, or does not fit the file.
+    Raises HoldfastError if the call fails or returns no network, or if the file does not fit it.
     """
     module, _, attribute = class_path.rpartition(".")
     try:
@@ -99,11 +99,11 @@ def own_network(class_path: str, file: Path | None) -> Pretrained:
     return Pretrained(with_logits(net), (), (), facts)
 
 
-def own_path(name: str) -> str:
+def _own_path(name: str) -> str:
     """The class path in "mynets.Lite0" or "mynets.Lite0:FILE"; "" for any other kind of name."""
     path = name.partition(":")[0]
-    other = Path(path).is_file() or Path(path).suffix in FILES
-    return path if CLASS_PATH.fullmatch(path) and not other else ""
+    other = Path(path).is_file() or Path(path).suffix in _FILES
+    return path if _CLASS_PATH.fullmatch(path) and not other else ""
 
 
 def with_logits(net: Network) -> Network:
@@ -116,11 +116,11 @@ def with_logits(net: Network) -> Network:
             "A TorchScript network cannot be adapted, because its layers cannot be changed. Pass "
             "the original class with its state dict, as in mynets.Lite0:FILE."
         )
-    net.register_forward_hook(only_logits)
+    net.register_forward_hook(_only_logits)
     return net
 
 
-def only_logits(net: nn.Module, inputs: Any, output: Any) -> Tensor:
+def _only_logits(net: nn.Module, inputs: Any, output: Any) -> Tensor:
     """The logits [B,C] in a network's output: the output itself, or its "logits" (as in transformers).
 
     Raises HoldfastError if there is none.
@@ -137,7 +137,7 @@ def only_logits(net: nn.Module, inputs: Any, output: Any) -> Tensor:
     return logits
 
 
-def channels_last(net: nn.Module) -> nn.Module:
+def _channels_last(net: nn.Module) -> nn.Module:
     """The network in this memory format if it has batch normalisation; a ResNet's step then takes 0.8 of
     the time."""
     if any(isinstance(layer, nn.BatchNorm2d) for layer in net.modules()):
@@ -155,37 +155,37 @@ def find_network(name: str, size: int = 224) -> nn.Module:
     Raises HoldfastError if there is no network of that name.
     """
     if name in NETS:
-        return channels_last(NETS[name](10))
+        return _channels_last(NETS[name](10))
     library, _, architecture = name.rpartition("/")
     bare = library in ("", "torchvision", "timm") and not {".", ":"} & {*architecture}
-    if bare and name not in (*EMBEDDED, "lite0") and not own_path(name):
-        return channels_last(untrained(architecture, library, size))
+    if bare and name not in (*_EMBEDDED, "lite0") and not _own_path(name):
+        return _channels_last(untrained(architecture, library, size))
     return load_backbone(name)
 
 
 def check_name(name: str) -> None:
     """Refuse names that cannot be a backbone's, independent of existing files; raises HoldfastError."""
     whole = name.partition("@")[0]
-    if not own_path(whole) and whole.partition("/")[0] not in {*LIBRARIES, "lite0"}:
-        weights_file(whole)
+    if not _own_path(whole) and whole.partition("/")[0] not in {*LIBRARIES, "lite0"}:
+        _weights_file(whole)
 
 
-def trained(name: str) -> Pretrained:
+def _trained(name: str) -> Pretrained:
     """A network of `holdfast train`, by the name of an embedded one or its file."""
-    facts = provenance(name)
+    facts = training_record(name)
     sizes = {key: int(facts[key]) for key in ("classes", "width", "size", "depth") if key in facts}
     norm = {"norm": facts["norm"]} if "norm" in facts else {}
     net = NETS[facts["net"].partition("(")[0]](**sizes, **norm)
-    net.load_state_dict(load_file(weights_file(name)))
+    net.load_state_dict(load_file(_weights_file(name)))
     return Pretrained(net, json.loads(facts["mean"]), json.loads(facts["std"]), facts)
 
 
-def provenance(name: str) -> dict[str, str]:
+def training_record(name: str) -> dict[str, str]:
     """The training record of such a network's weights, from the header of their file.
 
     Raises HoldfastError if the file is missing or damaged.
     """
-    file = weights_file(name)
+    file = _weights_file(name)
     if not file.is_file():
         raise HoldfastError(f"{file} does not exist. Make it with `holdfast train`.")
     try:
@@ -201,17 +201,17 @@ def provenance(name: str) -> dict[str, str]:
     return dict(facts)
 
 
-def weights_file(name: str) -> Path:
+def _weights_file(name: str) -> Path:
     """The path of an embedded network's weights; a path to a .safetensors file is returned unchanged.
 
     Raises HoldfastError for other names.
     """
-    if name in EMBEDDED:
+    if name in _EMBEDDED:
         return ASSETS / f"{name}.safetensors"
     if name.endswith(".safetensors"):
         return Path(name)
     raise HoldfastError(
-        f"Unknown backbone {name!r}. Choose {', '.join(EMBEDDED)}, lite0, a .safetensors file of "
+        f"Unknown backbone {name!r}. Choose {', '.join(_EMBEDDED)}, lite0, a .safetensors file of "
         f"`holdfast train`, {', '.join(f'{library}/ARCHITECTURE.WEIGHTS' for library in LIBRARIES)}, "
         "a class of your own, as in mynets.Lite0, or one of these followed by :FILE."
     )

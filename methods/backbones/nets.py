@@ -7,28 +7,28 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 
-def group_norm(channels: int) -> nn.GroupNorm:
+def _group_norm(channels: int) -> nn.GroupNorm:
     """Normalises each image separately, in groups of eight channels (Wu and He 2018)."""
     groups = channels // 8 if channels % 8 == 0 else 1
     return nn.GroupNorm(groups, channels)
 
 
-NORMS: dict[str, Callable[[int], nn.Module]] = {"batch": nn.BatchNorm2d, "group": group_norm}
+_NORMS: dict[str, Callable[[int], nn.Module]] = {"batch": nn.BatchNorm2d, "group": _group_norm}
 
 
-class BasicBlock(nn.Module):
+class _BasicBlock(nn.Module):
     """Two 3x3 convolutions with normalisation, and a shortcut around them, [B,C,H,W] -> [B,C',H/s,W/s]."""
 
     def __init__(self, inside: int, outside: int, stride: int, norm: str = "batch") -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(inside, outside, 3, stride, 1, bias=False)
-        self.bn1 = NORMS[norm](outside)
+        self.bn1 = _NORMS[norm](outside)
         self.conv2 = nn.Conv2d(outside, outside, 3, 1, 1, bias=False)
-        self.bn2 = NORMS[norm](outside)
+        self.bn2 = _NORMS[norm](outside)
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or inside != outside:
             self.shortcut = nn.Sequential(
-                nn.Conv2d(inside, outside, 1, stride, bias=False), NORMS[norm](outside)
+                nn.Conv2d(inside, outside, 1, stride, bias=False), _NORMS[norm](outside)
             )
 
     def forward(self, x: Tensor) -> Tensor:
@@ -59,7 +59,7 @@ class GlyphNet(nn.Module):
         kernel = stride + 3 - stride % 2
         self.stem = nn.Sequential(
             nn.Conv2d(3, width, kernel, stride, kernel // 2, bias=False),
-            NORMS[norm](width),
+            _NORMS[norm](width),
             nn.ReLU(),
         )
         self.layer1 = _stage(width, width, 1, norm, depth)
@@ -76,8 +76,8 @@ class GlyphNet(nn.Module):
 
 def _stage(inside: int, outside: int, stride: int, norm: str, depth: int) -> nn.Module:
     """A sequence of blocks, the first of which changes the size; a single block is returned as it is."""
-    first = BasicBlock(inside, outside, stride, norm)
-    more = [BasicBlock(outside, outside, 1, norm) for _ in range(depth - 1)]
+    first = _BasicBlock(inside, outside, stride, norm)
+    more = [_BasicBlock(outside, outside, 1, norm) for _ in range(depth - 1)]
     return nn.Sequential(first, *more) if more else first
 
 
@@ -91,10 +91,10 @@ class CIFARResNet18(nn.Module):
         super().__init__()
         self.conv1 = nn.Conv2d(3, 64, 3, 1, 1, bias=False)
         self.bn1 = nn.BatchNorm2d(64)
-        self.layer1 = nn.Sequential(BasicBlock(64, 64, 1), BasicBlock(64, 64, 1))
-        self.layer2 = nn.Sequential(BasicBlock(64, 128, 2), BasicBlock(128, 128, 1))
-        self.layer3 = nn.Sequential(BasicBlock(128, 256, 2), BasicBlock(256, 256, 1))
-        self.layer4 = nn.Sequential(BasicBlock(256, 512, 2), BasicBlock(512, 512, 1))
+        self.layer1 = nn.Sequential(_BasicBlock(64, 64, 1), _BasicBlock(64, 64, 1))
+        self.layer2 = nn.Sequential(_BasicBlock(64, 128, 2), _BasicBlock(128, 128, 1))
+        self.layer3 = nn.Sequential(_BasicBlock(128, 256, 2), _BasicBlock(256, 256, 1))
+        self.layer4 = nn.Sequential(_BasicBlock(256, 512, 2), _BasicBlock(512, 512, 1))
         self.fc = nn.Linear(512, classes)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -136,10 +136,10 @@ class TinyResNet(nn.Module):
         super().__init__()
         self.stem = nn.Sequential(
             nn.Conv2d(3, 32, 3, 2, 1, bias=False),
-            NORMS[norm](32),
+            _NORMS[norm](32),
             nn.ReLU(),
             nn.Conv2d(32, 48, 3, 2, 1, bias=False),
-            NORMS[norm](48),
+            _NORMS[norm](48),
             nn.ReLU(),
         )
         self.layer1 = _stage(48, 48, 1, norm, 1)

@@ -14,32 +14,32 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 NORMS = (_BatchNorm, nn.GroupNorm, nn.LayerNorm, nn.InstanceNorm1d, nn.InstanceNorm2d)
-PLACES = 4
+_PARTS = 4
 # Fewest normalisation layers that have a last quarter.
-FEWEST = 4
+_FEWEST = 4
 # Sizes of images, tried until a network takes one.
-SIZES = (224, 32, 64, 96, 128, 256, 299, 384, 448, 512)
+_SIZES = (224, 32, 64, 96, 128, 256, 299, 384, 448, 512)
 # What precedes the number of a stage: layer1 in ResNets and GlyphNet; layers.0, stages.0 and blocks.0 in
 # timm's Swin, ConvNeXt and ViT; resblocks.0 in open_clip's; encoder_layer_0 in torchvision's ViT.
-NUMBERED = r"layer|layers\.|stages\.|blocks\.|resblocks\.|layers\.encoder_layer_"
+_NUMBERED = r"layer|layers\.|stages\.|blocks\.|resblocks\.|layers\.encoder_layer_"
 # As a part of a name, where the last quarter is what SAR calls the top; also layer.0 in transformers.
-STAGE = re.compile(rf"(?:^|\.)(?:{NUMBERED}|layer\.|layers)(\d+)(?=\.|$)")
+_STAGE = re.compile(rf"(?:^|\.)(?:{_NUMBERED}|layer\.|layers)(\d+)(?=\.|$)")
 # As a whole name, where AETTA adds dropout; also features.0 in torchvision.
-STAGE_END = re.compile(rf"(|.*\.)({NUMBERED}|features\.)(\d+)")
+_STAGE_END = re.compile(rf"(|.*\.)({_NUMBERED}|features\.)(\d+)")
 
 
-def stage_ends(network: nn.Module, places: int = PLACES) -> list[str]:
-    """The modules that end `places` equal parts of a network, in order; none without stages.
+def stage_ends(network: nn.Module) -> list[str]:
+    """The modules that end four equal parts of a network, in order; none without stages.
 
-    These are layer1 to layer4 of a ResNet, blocks 2, 5, 8 and 11 of a ViT-B; fewer stages, fewer places.
+    These are layer1 to layer4 of a ResNet, blocks 2, 5, 8 and 11 of a ViT-B; fewer of fewer stages.
     """
     groups: dict[tuple[str, str], list[tuple[int, str]]] = {}
     for name, _ in network.named_modules():
-        if match := STAGE_END.fullmatch(name):
+        if match := _STAGE_END.fullmatch(name):
             groups.setdefault((match[1], match[2]), []).append((int(match[3]), name))
     outermost = sorted((g for g in groups if len(groups[g]) > 1), key=lambda g: g[0].count("."))
     names = [name for _, name in sorted(groups[outermost[0]])] if outermost else []
-    count = min(places, len(names))
+    count = min(_PARTS, len(names))
     return [names[-(-len(names) * part // count) - 1] for part in range(1, count + 1)]
 
 
@@ -53,34 +53,34 @@ def top_norms(network: nn.Module) -> list[str]:
     whatever their names.
     """
     names = [name for name, layer in network.named_modules() if isinstance(layer, NORMS)]
-    is_top = top_layers(network)
-    if len(names) < FEWEST:
+    is_top = _top_layers(network)
+    if len(names) < _FEWEST:
         if not any(map(is_top, names)):
             rank_zero_warn(
-                f"No layer is left as it is, since a backbone with fewer than {FEWEST} normalisation "
+                f"No layer is left as it is, since a backbone with fewer than {_FEWEST} normalisation "
                 "layers has no top ones. Pass skip_top=False if you mean that."
             )
         return list(filter(is_top, names))
-    places = run_order(network) or dict.fromkeys(names, 1)
-    order = list(places)
-    for top in (list(filter(is_top, order)), at_last_resolution(places)):
+    positions = _run_order(network) or dict.fromkeys(names, 1)
+    order = list(positions)
+    for top in (list(filter(is_top, order)), _at_last_resolution(positions)):
         if top and len(after := order[order.index(top[0]) :]) <= len(order) / 2:
             return after
     return order[-math.ceil(len(order) / 4) :]
 
 
-def top_layers(network: nn.Module) -> Callable[[str], bool]:
+def _top_layers(network: nn.Module) -> Callable[[str], bool]:
     """Whether the layer of that name is in the last quarter of the stages, or right after them.
 
     That is layer4 of a ResNet, and blocks 9 to 11 and the last norm of a ViT-B, as in SAR.
     """
-    found = [(name, STAGE.search(name)) for name, _ in network.named_modules()]
-    numbers = sorted({int(match[1]) for _, match in found if match})
+    matches = [(name, _STAGE.search(name)) for name, _ in network.named_modules()]
+    numbers = sorted({int(match[1]) for _, match in matches if match})
     top = numbers[-math.ceil(len(numbers) / 4) :] if numbers else []
-    parents = {name[: match.start()] for name, match in found if match}
+    parents = {name[: match.start()] for name, match in matches if match}
 
     def is_top(name: str) -> bool:
-        if match := STAGE.search(name):
+        if match := _STAGE.search(name):
             return int(match[1]) in top
         parent, _, child = name.rpartition(".")
         return parent in parents and child in ("norm", "ln")
@@ -88,27 +88,27 @@ def top_layers(network: nn.Module) -> Callable[[str], bool]:
     return is_top
 
 
-def at_last_resolution(places: dict[str, int]) -> list[str]:
+def _at_last_resolution(positions: dict[str, int]) -> list[str]:
     """The layers that run at the last spatial resolution of the image.
 
     Layers at a single position, after the pooling or inside a squeeze-and-excitation, do not count.
     """
-    order = list(places)
-    last = [count for count in places.values() if count > 1][-1:]
-    larger = [k for k, count in enumerate(places.values()) if last and count > last[0]]
+    order = list(positions)
+    last = [count for count in positions.values() if count > 1][-1:]
+    larger = [k for k, count in enumerate(positions.values()) if last and count > last[0]]
     return order[larger[-1] + 1 :] if larger else []
 
 
-def run_order(network: nn.Module) -> dict[str, int]:
+def _run_order(network: nn.Module) -> dict[str, int]:
     """The normalisation layers in the order in which they run, with their numbers of positions (H W).
 
     Found in a copy, on the meta device if possible; {} if the network takes no RGB image of a usual size.
     """
-    places: dict[str, int] = {}
+    positions: dict[str, int] = {}
 
-    def note(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor, name: str) -> None:
+    def listen(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor, name: str) -> None:
         channels = cast(Tensor, layer.weight).numel()
-        places.setdefault(name, output.numel() // (len(inputs[0]) * channels))
+        positions.setdefault(name, output.numel() // (len(inputs[0]) * channels))
 
     for device in ("meta", "cpu"):
         try:
@@ -117,12 +117,12 @@ def run_order(network: nn.Module) -> dict[str, int]:
             continue
         for name, layer in probe.named_modules():
             if isinstance(layer, NORMS) and layer.weight is not None:
-                layer.register_forward_hook(partial(note, name=name))
+                layer.register_forward_hook(partial(listen, name=name))
         kind = next((p.dtype for p in probe.parameters()), torch.float32)
-        for size in SIZES:
-            places.clear()
+        for size in _SIZES:
+            positions.clear()
             images = torch.zeros(2, 3, 1, 1, device=device, dtype=kind)
             with suppress(Exception), torch.no_grad():  # an image of another size may do
                 probe(images.expand(-1, -1, size, size))
-                return dict(places)
+                return dict(positions)
     return {}

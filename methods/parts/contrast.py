@@ -5,13 +5,13 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize, one_hot
 from torch.nn.utils import skip_init
 
-from ...callbacks.features import classifier
+from ...features import classifier
 from ..base import TTAMethod
 from ..functional import full_precision, seeded
 from .views import random_view
 
 
-def projector(network: nn.Module, size: int) -> nn.Sequential:
+def _projector(network: nn.Module, size: int) -> nn.Sequential:
     """Two linear layers with a ReLU between, from features [N,D] of the network to [N,size].
 
     They start at PyTorch's random initial values, which depend only on the run's seed.
@@ -28,13 +28,13 @@ def projector(network: nn.Module, size: int) -> nn.Sequential:
     return nn.Sequential(first, nn.ReLU(), last).to(weight)
 
 
-def nearest(features: Tensor, prototypes: Tensor, known: Tensor) -> Tensor:
+def _nearest(features: Tensor, prototypes: Tensor, known: Tensor) -> Tensor:
     """The class [B] of the `known` [C] whose prototype [C,D] has the largest cosine with each row [B,D]."""
     similarity = normalize(features) @ normalize(prototypes).T
     return similarity.masked_fill(~known, -torch.inf).argmax(1)
 
 
-def contrastive_loss(views: Tensor, temperature: float) -> Tensor:
+def _contrastive_loss(views: Tensor, temperature: float) -> Tensor:
     """The contrastive loss of V views of each sample: unit vectors [V,B,P] -> scalar.
 
     Mean of -ln softmax of the cosine / temperature over all pairs of views of one sample; a view is not
@@ -73,21 +73,21 @@ class ContrastMethod(TTAMethod):
 
     def prepare(self) -> None:
         super().prepare()
-        self.projector = projector(self.backbone, self.projection)
+        self.projector = _projector(self.backbone, self.projection)
 
     def view(self, images: Tensor) -> Tensor:
         """The view of the images [B,3,H,W] with which they are contrasted."""
         return random_view(images, self.generator("view"))
 
-    def contrast(self, found: Tensor, again: Tensor) -> Tensor:
+    def contrast(self, features: Tensor, again: Tensor) -> Tensor:
         """The contrastive loss, a scalar, of features [B,D], the view's, and the nearest prototypes."""
         prototypes, known = self.learnt["prototypes"], self.learnt["counts"] > 0
-        closest = nearest(found.detach(), prototypes, known)
-        views = full_precision(self.projector(torch.stack([prototypes[closest], found, again])))
-        loss = contrastive_loss(normalize(views, dim=2), self.temperature)
+        closest = _nearest(features.detach(), prototypes, known)
+        views = full_precision(self.projector(torch.stack([prototypes[closest], features, again])))
+        loss = _contrastive_loss(normalize(views, dim=2), self.temperature)
         self.trace["loss_contrastive"] = loss.detach()
         return loss
 
     def prototypes(self, sums: Tensor, counts: Tensor) -> dict[str, Tensor]:
-        """What `learnt` has of them, from sums of features [C,D] and the numbers of these [C]."""
+        """The entries of `learnt`, from the sum [C,D] and the number [C] of features of each class."""
         return {"prototypes": sums / counts.clamp_min(1)[:, None], "counts": counts}

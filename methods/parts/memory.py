@@ -2,13 +2,14 @@
 
 from collections import Counter
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from ...callbacks.later import on_device, on_host
+from ...tensors import on_host
 from ..base import TTAMethod
+from ..functional import on_device
 
 Item = dict[str, Any]  # label: int, value: float, age: int (arrivals since its own), slot: int
 
@@ -57,8 +58,8 @@ class Memory:
         if arrivals:
             if content["images"] is None:
                 content["images"] = images.new_zeros(self.capacity, *images.shape[1:])
-            places = torch.tensor([list(arrivals), list(arrivals.values())])
-            slots, positions = on_device(places, images.device)
+            both = torch.tensor([list(arrivals), list(arrivals.values())])
+            slots, positions = on_device(both, images.device)
             content["images"][slots] = images[positions]
 
     def read(self, content: dict[str, Any]) -> tuple[Tensor, Tensor]:
@@ -80,6 +81,8 @@ def largest(count: Counter[int]) -> list[int]:
 class MemoryMethod(TTAMethod):
     """A method that predicts first, and learns from a memory after `every` images, or each batch (None)."""
 
+    no_window: ClassVar[str] = "has a memory of images"
+    repetitions = 1
     memory: Any
     every: int | None
 
@@ -91,17 +94,24 @@ class MemoryMethod(TTAMethod):
         memory, state, size, start = self.memory, self.state, len(images), 0
         self.draw()
         labels, values = on_host(labels, values)
-        self.collecting = True
+        self.activity.waiting = True
         while start < size:
             left = size if self.every is None else self.every - state["seen"] % self.every
             part = slice(start, min(size, start + left))
             memory.add(state["memory"], images[part], labels[part], values[part])
             state["seen"] += part.stop - start
             if part.stop - start == left:
-                self.collecting = False
-                for _ in self.passes() if state["memory"]["items"] else ():
-                    self.learn(*memory.read(state["memory"]))
+                self.activity.waiting = False
+                self.learn_from(state["memory"])
             start = part.stop
+
+    def learn_from(self, content: dict[str, Any]) -> None:
+        """The `steps` updates on a memory's content, if there is any."""
+        if content["items"]:
+            for repetition in range(self.steps):
+                self.repetition = repetition
+                self.learn(*self.memory.read(content))
+            self.repetition = 0
 
     def draw(self) -> None:
         """Seed the rule's random numbers for this batch."""

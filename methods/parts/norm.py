@@ -16,7 +16,7 @@ from ..distributed import batch_size, moments, normalise
 from ..functional import full_precision
 
 # Layers that normalise, and then call their own `drop` and `act`.
-FUSED = ("timm.layers.norm_act.BatchNormAct2d", "timm.layers.norm_act.SyncBatchNormAct")
+_FUSED = ("timm.layers.norm_act.BatchNormAct2d", "timm.layers.norm_act.SyncBatchNormAct")
 
 
 def batch_norms(module: nn.Module) -> Iterator[_BatchNorm]:
@@ -75,7 +75,7 @@ def require_running_statistics(module: nn.Module) -> None:
         )
 
 
-class InPlaceOf(_BatchNorm):
+class _InPlaceOf(_BatchNorm):
     """Batch normalisation that replaces a layer and keeps its dropout and activation (timm)."""
 
     running_mean: Tensor
@@ -99,7 +99,7 @@ class InPlaceOf(_BatchNorm):
         """Accept images and vectors."""
 
 
-class MovingBatchNorm(InPlaceOf):
+class MovingBatchNorm(_InPlaceOf):
     """Batch normalisation with moving statistics in training, too (RoTTA, Yuan et al. 2023).
 
     In train mode (mu, sigma^2) <- (1-a) (mu, sigma^2) + a (batch mean, biased batch variance), and the
@@ -115,11 +115,11 @@ class MovingBatchNorm(InPlaceOf):
         return normalise(input, mean, var, self.weight, self.bias, self.eps)
 
 
-class BlendedBatchNorm(InPlaceOf):
+class BlendedBatchNorm(_InPlaceOf):
     """Batch normalisation with a mixture of the source's and the batch's statistics.
 
     The batch has weight `alpha`, or else n / (n + prior) for n images (Schneider et al. 2020). In train
-    mode the mixture takes the place of the source's statistics.
+    mode the mixture replaces the source's statistics.
     """
 
     alpha: float | None = None
@@ -130,7 +130,7 @@ class BlendedBatchNorm(InPlaceOf):
         alpha = self.alpha
         if alpha is None:
             alpha = batch_size(input) / (batch_size(input) + self.prior)
-        of = stored_moments if self.stored else moments
+        of = _stored_moments if self.stored else moments
         mean, var = blend(input, self.running_mean, self.running_var, alpha, of)
         if self.training:
             self.running_mean.copy_(mean.detach())
@@ -140,7 +140,7 @@ class BlendedBatchNorm(InPlaceOf):
         return batch_norm(input, mean, var, self.weight, self.bias, eps=self.eps)
 
 
-class InstanceAwareBatchNorm(InPlaceOf):
+class InstanceAwareBatchNorm(_InPlaceOf):
     """Batch normalisation corrected by each image's own statistics (NOTE's IABN, Gong et al. 2022).
 
     A channel's mean and unbiased variance in one image replace the layer's as far as they differ by more
@@ -164,24 +164,24 @@ class InstanceAwareBatchNorm(InPlaceOf):
             self.running_var.lerp_(var.detach().to(self.running_var), self.momentum or 0.0)
         mean, var = mean[:, None], var[:, None]
         if length > 1:
-            own_var, own_mean = torch.var_mean(x, 2, keepdim=True)
+            image_var, image_mean = torch.var_mean(x, 2, keepdim=True)
             error = torch.sqrt((var + self.eps) / length)
             of_var = (var + self.eps) * math.sqrt(2 / (length - 1))
-            mean = mean + shrunk(own_mean - mean, self.k * error)
-            var = (var + shrunk(own_var - var, self.k * of_var)).clamp_min(0)
+            mean = mean + _shrunk(image_mean - mean, self.k * error)
+            var = (var + _shrunk(image_var - var, self.k * of_var)).clamp_min(0)
         y = (x - mean) * torch.rsqrt(var + self.eps)
         if self.weight is not None:
             y = y * self.weight[:, None] + self.bias[:, None]
         return y.view(input.shape).to(input.dtype)
 
 
-def shrunk(x: Tensor, by: Tensor) -> Tensor:
+def _shrunk(x: Tensor, by: Tensor) -> Tensor:
     """x, of any shape, moved towards 0 by at most `by` (soft thresholding)."""
     return (x - by).relu() - (-x - by).relu()
 
 
 @torch.no_grad()
-def stored_moments(x: Tensor) -> tuple[Tensor, Tensor]:
+def _stored_moments(x: Tensor) -> tuple[Tensor, Tensor]:
     """The mean and unbiased variance [C] of the whole batch, as running statistics take them up."""
     mean, var = moments(x)
     count = batch_size(x) * x[0, 0].numel()
@@ -200,7 +200,7 @@ def blend(
     return (1 - alpha) * mean + alpha * batch_mean, (1 - alpha) * var + alpha * batch_var
 
 
-def replace_batch_norms(module: nn.Module, kind: type[InPlaceOf], **settings: Any) -> None:
+def replace_batch_norms(module: nn.Module, kind: type[_InPlaceOf], **settings: Any) -> None:
     """Turn every batch normalisation layer below `module` into one of the given kind and settings.
 
     Raises HoldfastError if one of them does more than normalise.
@@ -212,15 +212,15 @@ def replace_batch_norms(module: nn.Module, kind: type[InPlaceOf], **settings: An
                     f"The batch normalisation layer {name!r} has no running statistics, from which "
                     f"{kind.__name__} starts. Choose a backbone that has them."
                 )
-            fused = f"{type(layer).__module__}.{type(layer).__name__}" in FUSED
+            fused = f"{type(layer).__module__}.{type(layer).__name__}" in _FUSED
             if type(layer).__module__ != _BatchNorm.__module__ and not fused:
                 raise HoldfastError(
                     f"Layer {name!r} is a {type(layer).__name__}, which does more than normalise. "
                     "Choose a backbone with plain BatchNorm layers."
                 )
             new = kind(layer.num_features, layer.eps, layer.momentum, layer.affine)
-            own = [*layer.named_parameters(recurse=False), *layer.named_buffers(recurse=False)]
-            for key, value in (*own, *settings.items()):
+            tensors = [*layer.named_parameters(recurse=False), *layer.named_buffers(recurse=False)]
+            for key, value in (*tensors, *settings.items()):
                 setattr(new, key, value)
             if fused:
                 new.drop, new.act = layer.get_submodule("drop"), layer.get_submodule("act")

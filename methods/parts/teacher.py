@@ -6,7 +6,6 @@ from copy import deepcopy
 import torch
 from torch import Tensor, nn
 
-from ... import in_range
 from ..base import TTAMethod
 
 
@@ -26,7 +25,6 @@ class TeacherMethod(TTAMethod):
 
     def make_teacher(self) -> None:
         """Create the teacher as a copy of the prepared student."""
-        in_range(0, 1, teacher_rate=self.teacher_rate)
         self.teacher = deepcopy(self.backbone)
 
     @property

@@ -9,27 +9,26 @@ from torch import Generator, Tensor
 from torch.nn.functional import affine_grid, grid_sample
 from torchvision.transforms.v2 import functional as tv
 
-from ...callbacks.later import on_device
-from ..functional import seeded
+from ..functional import on_device, seeded
 
-BLUR_RADIUS = 2
-DRAWS = 12  # random numbers for the jitter of one image
+_BLUR_RADIUS = 2
+_DRAWS = 12  # random numbers for the jitter of one image
 Adjust = Callable[[Tensor, float], Tensor]
 
 
-def adjust_gamma(images: Tensor, gamma: float) -> Tensor:
+def _adjust_gamma(images: Tensor, gamma: float) -> Tensor:
     """images^gamma, with values kept above zero, where the slope is infinite."""
     return images.clamp(1e-8, 1) ** gamma
 
 
-COTTA: tuple[tuple[Adjust, float, float], ...] = (
+_COTTA: tuple[tuple[Adjust, float, float], ...] = (
     (tv.adjust_brightness, 0.6, 1.4),
     (tv.adjust_contrast, 0.7, 1.3),
     (tv.adjust_saturation, 0.5, 1.5),
     (tv.adjust_hue, -0.06, 0.06),
-    (adjust_gamma, 0.7, 1.3),
+    (_adjust_gamma, 0.7, 1.3),
 )
-ADACONTRAST: tuple[tuple[Adjust, float, float], ...] = (
+_ADACONTRAST: tuple[tuple[Adjust, float, float], ...] = (
     (tv.adjust_brightness, 0.6, 1.4),
     (tv.adjust_contrast, 0.6, 1.4),
     (tv.adjust_saturation, 0.6, 1.4),
@@ -44,13 +43,13 @@ def random_view(images: Tensor, generator: Generator, degrade: bool = True) -> T
     """
     draws = iter(host_draws(generator, 16).tolist())
     view = images.clamp(0, 1)
-    for adjust, amount in jitter(COTTA, draws):
+    for adjust, amount in _jitter(_COTTA, draws):
         view = adjust(view, amount)
     # CoTTA's shift is a share of the image after it was padded to twice its size.
-    shift = [round(uniform(draws, -s / 8, s / 8)) for s in (view.shape[3], view.shape[2])]
-    margin = BLUR_RADIUS if degrade else 0
-    view = move(view, uniform(draws, -15, 15), shift, uniform(draws, 0.9, 1.1), margin)
-    sigma = uniform(draws, 0.001, 0.5)
+    shift = [round(_uniform(draws, -s / 8, s / 8)) for s in (view.shape[3], view.shape[2])]
+    margin = _BLUR_RADIUS if degrade else 0
+    view = move(view, _uniform(draws, -15, 15), shift, _uniform(draws, 0.9, 1.1), margin)
+    sigma = _uniform(draws, 0.001, 0.5)
     view = blur(view, sigma) if degrade else view
     flipped = next(draws) < 0.5
     view = view.flip(3) if flipped else view
@@ -60,16 +59,16 @@ def random_view(images: Tensor, generator: Generator, degrade: bool = True) -> T
     return (view + 0.005 * noise).clamp(0, 1)
 
 
-def uniform(draws: Iterator[float], low: float, high: float) -> float:
+def _uniform(draws: Iterator[float], low: float, high: float) -> float:
     """The next random number in [low, high)."""
     return low + (high - low) * next(draws)
 
 
-def jitter(
+def _jitter(
     ranges: Iterable[tuple[Adjust, float, float]], draws: Iterator[float]
 ) -> list[tuple[Adjust, float]]:
     """The adjustments with random amounts, in random order."""
-    amounts = [(adjust, uniform(draws, low, high)) for adjust, low, high in ranges]
+    amounts = [(adjust, _uniform(draws, low, high)) for adjust, low, high in ranges]
     return sorted(amounts, key=lambda _: next(draws))
 
 
@@ -110,11 +109,11 @@ def move(images: Tensor, degrees: float, shift: list[int], scale: float, margin:
 def blur(images: Tensor, sigma: float) -> Tensor:
     """Gaussian blur by a 5x5 kernel, without padding: [B,C,H+4,W+4] -> [B,C,H,W]."""
     taps = [
-        math.exp(-0.5 * (offset / sigma) ** 2) for offset in range(-BLUR_RADIUS, BLUR_RADIUS + 1)
+        math.exp(-0.5 * (offset / sigma) ** 2) for offset in range(-_BLUR_RADIUS, _BLUR_RADIUS + 1)
     ]
     for dim in (2, 3):
         # Five shifted copies: several times as fast as a convolution per channel.
-        length = images.shape[dim] - 2 * BLUR_RADIUS
+        length = images.shape[dim] - 2 * _BLUR_RADIUS
         shifted = [images.narrow(dim, start, length) for start in range(len(taps))]
         weighted = (x * (tap / sum(taps)) for x, tap in zip(shifted, taps, strict=True))
         images = sum(weighted, torch.zeros_like(shifted[0]))
@@ -129,16 +128,16 @@ def flipped(images: Tensor, generator: Generator) -> Tensor:
 
 def contrast_view(images: Tensor, generator: Generator) -> Tensor:
     """AdaContrast's strong view: each image has its own jitter, grey, blur and flip."""
-    draws = iter(host_draws(generator, DRAWS * len(images)))
-    views = [jittered(image, islice(draws, DRAWS)) for image in images]
+    draws = iter(host_draws(generator, _DRAWS * len(images)))
+    views = [_jittered(image, islice(draws, _DRAWS)) for image in images]
     return flipped(torch.stack(views), generator)
 
 
-def jittered(image: Tensor, draws: Iterator[float]) -> Tensor:
+def _jittered(image: Tensor, draws: Iterator[float]) -> Tensor:
     """An image [3,H,W] with other colours (p = 0.8), grey (p = 0.2) and blurred (p = 0.5)."""
     view = image.clamp(0, 1)
-    adjustments = jitter(ADACONTRAST, draws)
-    sigma, (colour, grey, blurred) = uniform(draws, 0.1, 2.0), islice(draws, 3)
+    adjustments = _jitter(_ADACONTRAST, draws)
+    sigma, (colour, grey, blurred) = _uniform(draws, 0.1, 2.0), islice(draws, 3)
     if colour < 0.8:
         for adjust, amount in adjustments:
             view = adjust(view, amount)

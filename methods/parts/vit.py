@@ -16,12 +16,12 @@ from ..functional import full_precision
 class Tokens:
     """The blocks of a vision transformer with a class token: timm's or torchvision's.
 
-    Raises HoldfastError if the network is no such transformer.
+    Raises HoldfastError if the network is not such a transformer.
     """
 
     def __init__(self, network: nn.Module) -> None:
         modules = dict(network.named_modules())
-        names = [name for name, module in modules.items() if is_attention(module)]
+        names = [name for name, module in modules.items() if _is_attention(module)]
         class_tokens = [
             token
             for module in modules.values()
@@ -42,14 +42,14 @@ class Tokens:
     @contextmanager
     def attended(self) -> Iterator[list[Tensor]]:
         """A list to which each forward pass appends the class token's attention [B,N] in the last block."""
-        seen: list[Tensor] = []
+        attentions: list[Tensor] = []
 
-        def note(layer: nn.Module, args: tuple[Tensor, ...]) -> None:
+        def listen(layer: nn.Module, args: tuple[Tensor, ...]) -> None:
             with torch.no_grad():
-                seen.append(class_attention(layer, args[0])[:, self.prefix :])
+                attentions.append(_class_attention(layer, args[0])[:, self.prefix :])
 
-        with self.attention.register_forward_pre_hook(note):
-            yield seen
+        with self.attention.register_forward_pre_hook(listen):
+            yield attentions
 
     def only(self, patches: Tensor) -> RemovableHandle:
         """Within `with`, only these patches [B,N] enter the first block."""
@@ -75,24 +75,25 @@ class Tokens:
     @contextmanager
     def classes(self) -> Iterator[list[Tensor]]:
         """A list to which each forward pass appends the class token [B,D] after each block."""
-        seen: list[Tensor] = []
+        tokens: list[Tensor] = []
 
-        def note(block: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
-            seen.append(full_precision(output[:, 0]))
+        def listen(block: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
+            tokens.append(full_precision(output[:, 0]))
 
         with ExitStack() as hooks:
             for block in self.blocks:
-                hooks.enter_context(block.register_forward_hook(note))
-            yield seen
+                hooks.enter_context(block.register_forward_hook(listen))
+            yield tokens
 
 
-def is_attention(module: nn.Module) -> bool:
+def _is_attention(module: nn.Module) -> bool:
     """Whether it attends over all tokens of an image, with queries, keys and values from one matrix."""
-    own = isinstance(getattr(module, "qkv", None), nn.Linear) and hasattr(module, "num_heads")
-    return own or isinstance(module, nn.MultiheadAttention)
+    if isinstance(module, nn.MultiheadAttention):
+        return True
+    return isinstance(getattr(module, "qkv", None), nn.Linear) and hasattr(module, "num_heads")
 
 
-def class_attention(layer: Any, x: Tensor) -> Tensor:
+def _class_attention(layer: Any, x: Tensor) -> Tensor:
     """The attention [B,N] of the first of the tokens x [B,N,D] to all tokens, averaged over heads."""
     if isinstance(layer, nn.MultiheadAttention):
         both = linear(x, layer.in_proj_weight, layer.in_proj_bias)

@@ -120,7 +120,7 @@ def test_simulated_alarms_are_the_monitors(name: str) -> None:
     for watched, alarm in found.items():
         proxy, rule = watched.split(", ")
         monitor = RiskMonitor(reference=fitted, proxy=proxy, rule=rule)
-        raised = [monitor.note(batch) for batch in probs.log().split(monitoring.BATCH)]
+        raised = [monitor.after_step(batch) for batch in probs.log().split(monitoring.BATCH)]
         at = monitoring.BATCH * (raised.index(True) + 1) if any(raised) else -1
         assert alarm[0] == at
 

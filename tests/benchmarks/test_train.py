@@ -26,7 +26,7 @@ from holdfast.benchmarks.train.source_models import (
 )
 from holdfast.datamodules import ImageSource
 from holdfast.methods.backbones import load_backbone, normalised
-from holdfast.methods.backbones.load import provenance
+from holdfast.methods.backbones.load import training_record
 
 
 def test_draw_is_reproducible_and_does_not_repeat() -> None:
@@ -44,7 +44,7 @@ def test_a_network_for_glyphs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     words = ["glyphs", "--steps", "4", "--width", "8", "--norm", "group"]
     assert main(["train", *words, "--out", str(file)]) == 0
     assert [entry.name for entry in file.parent.iterdir()] == [file.name]
-    facts = provenance(str(file))
+    facts = training_record(str(file))
     assert (facts["steps"], facts["size"], facts["norm"]) == ("4", "32", "group")
     net = load_backbone(str(file))
     assert net.get_submodule("net.stem")(torch.rand(1, 3, 32, 32)).shape == (1, 8, 16, 16)
@@ -70,7 +70,7 @@ def test_an_interrupt_leaves_the_old_file(
     monkeypatch.setattr(source_models, "draw", None)
     assert main(["train", "digits", "--steps", "4", "--out", str(file)]) == 0
     assert list(tmp_path.iterdir()) == [file]
-    assert provenance(str(file))["steps"] == "4"
+    assert training_record(str(file))["steps"] == "4"
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_a_network_for_cifar(place: Path) -> None:
     assert main(["train", "cifar10", "--data", "cifar", "--epochs", "1"]) == 0
     file = Path("runs/source/cifar10-seed0.safetensors")
     assert [path.name for path in file.parent.iterdir()] == [file.name]
-    facts = provenance(str(file))
+    facts = training_record(str(file))
     assert (facts["net"], facts["epochs"]) == ("CIFARResNet18(10)", "1")
     assert json.loads(facts["mean"])[0] == 0.4914
     net = load_backbone(str(file))

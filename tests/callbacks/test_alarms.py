@@ -151,7 +151,7 @@ def test_a_loop_of_your_own() -> None:
     loop = Loop(Tent(tiny_net()), [score], AlarmReset(alarm))
     for _ in range(3):
         alarm.before_step(loop.method)
-        assert alarm.note(loop.step(torch.rand(4, 3, 8, 8))), "no confidence reaches 100 %"
+        assert alarm.after_step(loop.step(torch.rand(4, 3, 8, 8))), "no confidence reaches 100 %"
     assert loop.method.reset_count == 2
     AlarmReset("RiskMonitor").listen([RiskMonitor(), score])
 

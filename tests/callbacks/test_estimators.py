@@ -32,7 +32,7 @@ from holdfast.callbacks.functional.scores import (
     weighted_error,
 )
 from holdfast.datamodules import Digits
-from holdfast.methods import CoTTA, Source, Tent
+from holdfast.methods import CoTTA, Source, Tent, TTAMethod
 from holdfast.run_folder import read_rows
 
 IMAGES = torch.rand(5, 8, 3, 8, 8, generator=torch.Generator().manual_seed(1))
@@ -77,7 +77,7 @@ def test_independent_models_adapt_each_by_itself() -> None:
     for seed in range(3):
         torch.manual_seed(seed)
         networks.append(nn.Sequential(nn.Conv2d(3, 4, 8), nn.BatchNorm2d(4), nn.Flatten()))
-    kinds = (Source, Tent, Tent)
+    kinds: tuple[type[TTAMethod], ...] = (Source, Tent, Tent)
     alone = [kind(deepcopy(net)) for kind, net in zip(kinds, networks, strict=True)]
     own, *others = (kind(net) for kind, net in zip(kinds, networks, strict=True))
     gde = IndependentGDE(others)

@@ -14,22 +14,28 @@ from lightning.pytorch import Callback, LightningDataModule
 from torch import Tensor, nn
 
 from holdfast import HoldfastError
+from holdfast.benchmarks.papers.aetta.passes import AETTAPasses
+from holdfast.benchmarks.papers.flips.embedding_clusters import (
+    EmbeddingClusters,
+    cluster,
+    shift_distance,
+    silhouette,
+    sixteen,
+    sixteen_groups,
+)
+from holdfast.benchmarks.papers.flips.hold_out import HoldOut
+from holdfast.benchmarks.papers.rdumb.weight_magnitude import WeightMagnitude
 from holdfast.callbacks import (
     AETTA,
     AccuracyReset,
-    EmbeddingClusters,
-    HoldOut,
     PredictionStatistics,
     RunRecord,
-    WeightMagnitude,
 )
-from holdfast.callbacks.features import features
-from holdfast.callbacks.functional.clusters import cluster, shift_distance, silhouette
 from holdfast.callbacks.functional.scores import aetta_estimates
 from holdfast.callbacks.observer import name_apart
 from holdfast.datamodules import Clean, Corrupted, Digits
+from holdfast.features import features
 from holdfast.files import read_json
-from holdfast.imagenet import sixteen, sixteen_groups
 from holdfast.methods import RDumb, Source, Tent, TTAMethod
 from holdfast.run_folder import EMBEDDINGS, PROVENANCE, read_rows
 
@@ -202,13 +208,13 @@ def test_statistics_are_over_a_window() -> None:
     def logits(*classes: int) -> Tensor:
         return 20.0 * torch.eye(4)[list(classes)]
 
-    statistics.note(logits(0, 0))
-    found = statistics.note(logits(1, 2))
+    statistics.measure(logits(0, 0))
+    found = statistics.measure(logits(1, 2))
     assert found["classes"] == 3
     assert found["entropy"] == pytest.approx(-(0.5 * math.log(0.5) + 0.5 * math.log(0.25)))
     assert found["confidence"] == pytest.approx(1)
-    assert statistics.note(logits(3, 3))["classes"] == 3  # the first batch is forgotten
-    assert statistics.note(logits(3, 3))["entropy"] == 0
+    assert statistics.measure(logits(3, 3))["classes"] == 3  # the first batch is forgotten
+    assert statistics.measure(logits(3, 3))["entropy"] == 0
 
 
 def test_magnitude_is_that_of_the_weights_before_the_step() -> None:
@@ -230,7 +236,7 @@ def test_magnitude_is_that_of_the_weights_before_the_step() -> None:
 
 def test_two_of_one_class_have_names_and_any_alpha_needs_no_new_run(tmp_path: Path) -> None:
     """AETTA with N = 3 and 6 in one run; both, and other exponents, from the columns of one."""
-    listed = AETTA(passes=6, alpha=1.0, also=[3]), AETTA(passes=3, alpha=0.0)
+    listed = AETTAPasses([3], passes=6, alpha=1.0), AETTA(passes=3, alpha=0.0)
     rows = run(tent(), tmp_path, *listed, AccuracyReset("AETTA_2"))
     columns = {
         name: torch.tensor([row[name] for row in rows])

@@ -286,7 +286,7 @@ def test_a_recovery_of_the_trainer_takes_the_place_of_the_methods_own() -> None:
         run(CoTTA(tiny_net()), MRS())
     with pytest.warns(match="PeriodicReset replaces the PeriodicReset of RDumb"):
         assert run(RDumb(tiny_net(), every=3), PeriodicReset(5))[-1] == 2
-    assert SAR(tiny_net(), recovery=False).recovery is None
+    assert SAR(tiny_net(), recovery=None).recovery is None
 
 
 @pytest.mark.filterwarnings("error:.*replaces the.*")

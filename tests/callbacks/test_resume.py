@@ -38,9 +38,10 @@ IMAGES = STEPS * BATCH - 5
 DIGITS = {"class_path": "holdfast.datamodules.Digits"}
 HELD = {"class_path": "Corrupted", "init_args": {"source": "Digits", "corruptions": ["fog"]}}
 OTHER = {"class_path": "holdfast.methods.Tent", "init_args": {"backbone": "digits"}}
+PAPERS = "holdfast.benchmarks.papers"
 WATCHING: dict[str, dict[str, Any]] = {
-    "AETTA": {"passes": 3, "also": [4]},
-    "DropoutCalibration": {},
+    "AETTA": {"passes": 3},
+    f"{PAPERS}.aetta.passes.DropoutCalibration": {},
     "GDE": {},
     "SoftmaxScore": {},
     "IndependentGDE": {"others": [OTHER]},
@@ -48,8 +49,8 @@ WATCHING: dict[str, dict[str, Any]] = {
     "SrcValid": {"images": 32, "source": DIGITS},
     "WeightedFlips": {"f": None, "held": 40, "stop": 9, "at_once": 20},
     "DatasetEstimates": {"validation": DIGITS, "validation_images": 200, "adapting": True},
-    "WeightMagnitude": {"every": 3},
-    "HoldOut": {"stream": HELD, "images": 20, "every": 5},
+    f"{PAPERS}.rdumb.weight_magnitude.WeightMagnitude": {"every": 3},
+    f"{PAPERS}.flips.hold_out.HoldOut": {"stream": HELD, "images": 20, "every": 5},
     "PredictionStatistics": {"window": 4},
     "Concentration": {"stream": HELD, "images": 40},
     "Alarm": {"rule": {"class_path": "holdfast.alarms.Drop", "init_args": {"floor": 0.5}}},
@@ -304,9 +305,9 @@ def test_damaged_and_foreign_checkpoints(cut: Path) -> None:
     whole = second.read_bytes()
     other = small(cut)
     other["data"]["init_args"]["batch_size"] = 4
-    with pytest.raises(HoldfastError, match=r"batch_size is 8 there, not 4"):
+    with pytest.raises(HoldfastError, match=r"batch_size is 8, not 4"):
         run(other)
-    with pytest.raises(HoldfastError, match=r"method is BNAdapt there, not Tent"):
+    with pytest.raises(HoldfastError, match=r"method is BNAdapt, not Tent"):
         run({**config, "model": {"class_path": "Tent", "init_args": {"backbone": "digits"}}})
     with pytest.raises(HoldfastError, match="another run: weights is"):
         run({**config, "model": {"class_path": "BNAdapt", "init_args": {"backbone": "glyphs"}}})

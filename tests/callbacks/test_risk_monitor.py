@@ -72,12 +72,12 @@ def test_an_alarm_comes_with_more_errors_and_not_without(
     reference: Reference, rule: str, unit: str
 ) -> None:
     monitor = RiskMonitor(reference=reference, rule=rule, unit=unit)
-    assert not any(monitor.note(outputs(50, 2.5)[0]) for _ in range(40))
+    assert not any(monitor.after_step(outputs(50, 2.5)[0]) for _ in range(40))
     assert monitor.details["low"] < monitor.details["share"] < monitor.limit
-    assert any(monitor.note(outputs(50, 0.5)[0]) for _ in range(60))
-    assert monitor.note(outputs(50, 2.5)[0])  # it stays
+    assert any(monitor.after_step(outputs(50, 0.5)[0]) for _ in range(60))
+    assert monitor.after_step(outputs(50, 2.5)[0])  # it stays
     monitor.restart()
-    assert not monitor.note(outputs(50, 2.5)[0])
+    assert not monitor.after_step(outputs(50, 2.5)[0])
 
 
 def test_bets_tell_a_late_change_before_the_running_mean(reference: Reference) -> None:
@@ -86,11 +86,11 @@ def test_bets_tell_a_late_change_before_the_running_mean(reference: Reference) -
     delays = dict.fromkeys(monitors, 0)
     for _ in range(400):
         logits = outputs(50, 2.5)[0]
-        assert not any(monitor.note(logits) for monitor in monitors.values())
+        assert not any(monitor.after_step(logits) for monitor in monitors.values())
     for _ in range(100):
         logits = outputs(50, 0.5)[0]
         for rule, monitor in monitors.items():
-            delays[rule] += not monitor.note(logits)
+            delays[rule] += not monitor.after_step(logits)
     assert delays["bets"] < 15 < 60 < delays["running"]
 
 
@@ -99,25 +99,25 @@ def test_concentration_tells_a_collapse_that_confidence_does_not(reference: Refe
     monitors = [RiskMonitor(reference=reference, proxy=p) for p in ("confidence", "concentration")]
     for _ in range(20):
         logits = outputs(50, 2.5)[0]
-        assert not any(monitor.note(logits) for monitor in monitors)
+        assert not any(monitor.after_step(logits) for monitor in monitors)
     for _ in range(5):
-        raised = [monitor.note(sure) for monitor in monitors]
+        raised = [monitor.after_step(sure) for monitor in monitors]
     assert raised == [False, True]
 
 
 def test_the_start_of_a_stream_is_a_reference_too() -> None:
     monitor = RiskMonitor(start=4)
     for _ in range(4):
-        assert not monitor.note(outputs(50, 2.5)[0])
+        assert not monitor.after_step(outputs(50, 2.5)[0])
         assert monitor.details == {}
     assert monitor.fitted().images == 100
-    assert not monitor.note(outputs(50, 2.5)[0])
-    assert any(monitor.note(outputs(50, 0.5)[0]) for _ in range(40))
+    assert not monitor.after_step(outputs(50, 2.5)[0])
+    assert any(monitor.after_step(outputs(50, 0.5)[0]) for _ in range(40))
 
 
 def test_no_reference_no_source_and_odd_words_are_refused() -> None:
     with pytest.raises(HoldfastError, match=r"source=.*Reference\.load"):
-        RiskMonitor(source=Digits("calibration")).note(outputs(5)[0])
+        RiskMonitor(source=Digits("calibration")).after_step(outputs(5)[0])
     with pytest.raises(HoldfastError, match="confidence or concentration"):
         RiskMonitor(proxy="odd")
     with pytest.raises(HoldfastError, match="source=IMAGES"):
@@ -127,8 +127,8 @@ def test_no_reference_no_source_and_odd_words_are_refused() -> None:
 def test_images_that_are_not_finite_do_not_count(reference: Reference) -> None:
     one, other = (RiskMonitor(reference=reference) for _ in range(2))
     logits = outputs(20)[0]
-    one.note(logits)
-    other.note(torch.cat([torch.full((3, CLASSES), float("nan")), logits]))
+    one.after_step(logits)
+    other.after_step(torch.cat([torch.full((3, CLASSES), float("nan")), logits]))
     assert one.details == other.details
 
 
@@ -151,5 +151,5 @@ def test_a_source_that_keeps_its_weights_needs_no_refit() -> None:
     monitor = RiskMonitor(source=Digits("calibration"), images=80)
     method = Source(tiny_net(10))
     monitor.before_step(method)
-    monitor.note(method.adapt(torch.rand(16, 3, 8, 8)))
+    monitor.after_step(method.adapt(torch.rand(16, 3, 8, 8)))
     assert monitor.fitted().images == 40

@@ -85,11 +85,11 @@ def made(net: nn.Module, method: Any = Tent, rate: float = 1e-3, **changes: Any)
 
 
 OTHERS: dict[str, dict[str, Any]] = {
-    "method is Tent there, not SAR": {"method": SAR},
+    "method is Tent, not SAR": {"method": SAR},
     "weights": {"net": tiny_net()},
     "optimizer.*0.001.*0.01": {"rate": 0.01},
     "estimators.*AETTA.*SoftmaxScore": {"estimators": [SoftmaxScore()]},
-    "estimators.*passes is 2 there, not 7": {"passes": 7},
+    "estimators.*passes is 2, not 7": {"passes": 7},
     "resets.*PeriodicReset": {"reset": None},
     "resets.*9.*10": {"reset": PeriodicReset(10)},
     "resets.*StochasticRestore": {"reset": StochasticRestore(0.5)},

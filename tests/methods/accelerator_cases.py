@@ -30,7 +30,7 @@ from holdfast.callbacks import (
     Watch,
     WeightedFlips,
 )
-from holdfast.callbacks.later import Later
+from holdfast.callbacks.curves import Later
 from holdfast.methods.distributed import averaged, join_batches
 from holdfast.methods.testing import image_batches, spoiled
 from holdfast.run_folder import ROWS, read_rows

@@ -24,7 +24,7 @@ from holdfast.methods import BATCLIP, TDA, TPT, Tent, load_backbone, normalised
 from holdfast.methods.backbones import weights_hash
 from holdfast.methods.backbones.clip import Prompts, ZeroShot, zero_shot_in
 from holdfast.methods.backbones.layers import Classes, class_numbers
-from holdfast.methods.backbones.load import ASSETS, find_network, provenance
+from holdfast.methods.backbones.load import ASSETS, find_network, training_record
 from holdfast.methods.backbones.nets import GlyphNet
 from holdfast.methods.testing import NETS, Towers, byte_tokens
 
@@ -89,7 +89,7 @@ def test_a_normalisation_that_cannot_be_right(mean: list, std: list, sentence: s
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_committed_weights_reach_their_stated_accuracy(name: str) -> None:
-    model, facts = load_backbone(name), provenance(name)
+    model, facts = load_backbone(name), training_record(name)
     assert not model.training
     assert (ASSETS / f"{name}.safetensors").stat().st_size < 2**20
     source = RECIPES[name].source("calibration")
@@ -102,7 +102,7 @@ def test_committed_weights_reach_their_stated_accuracy(name: str) -> None:
 
 def test_the_network_for_cifar_loads() -> None:
     """Its accuracy needs CIFAR's images; here, that the file is whole and small."""
-    net, facts = load_backbone("cifar-resnet20"), provenance("cifar-resnet20")
+    net, facts = load_backbone("cifar-resnet20"), training_record("cifar-resnet20")
     assert (ASSETS / "cifar-resnet20.safetensors").stat().st_size < 1_500_000
     assert net(torch.rand(2, 3, 32, 32)).shape == (2, 10)
     assert float(facts["accuracy"]) > 0.88

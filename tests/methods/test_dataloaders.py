@@ -98,7 +98,7 @@ WRONG: dict[str, tuple[Callable[[Tensor, Tensor], Any], str]] = {
     "one-hot": (lambda x, y: (x, torch.eye(5)[y]), r"float32 \[8, 5\].*labels.argmax\(1\)"),
     "one-hot integers": (
         lambda x, y: (x, torch.eye(5).long()[y]),
-        r"pass class numbers .*labels.argmax\(1\)",
+        r"Pass class numbers .*labels.argmax\(1\)",
     ),
     "vectors": (lambda x, y: (x.flatten(), y), r"float32 \[8, 192\]"),
     "labels first": (lambda x, y: (y, x), r"int64 \[8\]"),

@@ -6,7 +6,7 @@ import torch
 from common import GOLDEN, golden_network
 from golden_traces import INPUTS
 
-from holdfast.callbacks.features import features
+from holdfast.features import features
 from holdfast.methods import LAME
 from holdfast.methods.functional import opinion_entropy
 from holdfast.methods.lame import affinity_of

@@ -51,7 +51,7 @@ petal = of("petal/fim_perc0.3_spw1e-3 float32")
 
 MUTATIONS = [
     of("tta/ccc_pretrained float32")(
-        m.TTAMethod.output, "logits(network, images)", "logits(network, images.flip(3))"
+        m.TTAMethod.predict_by, "logits(network, images)", "logits(network, images.flip(3))"
     ),
     of("tta/ccc_batchnorm float32")(
         use_batch_statistics, "in batch_norms(module)", "in [*batch_norms(module)][1:]"
@@ -75,7 +75,7 @@ MUTATIONS = [
     of("tta3/adacontrast_lr0.001_queue1024 float64")(
         m.AdaContrast.remember, '(bank["at"] + torch', '(bank["at"] + count + torch'
     ),
-    petta(m.PeTTA.divergence, "divergence(now,", "divergence(self.state['prototypes'],"),
+    petta(m.PeTTA.divergence, "(now - mean) ** 2", "(self.state['prototypes'] - mean) ** 2"),
     petal(FisherRestore.masks, "(f < threshold", "(f < 1.05 * threshold"),
 ]
 

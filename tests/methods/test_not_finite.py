@@ -18,6 +18,7 @@ from watchers import ESTIMATORS, RESETS, ruined
 from holdfast import HoldfastError
 from holdfast import callbacks as cb
 from holdfast.benchmarks.cli import main
+from holdfast.benchmarks.papers.aetta.passes import DropoutCalibration
 from holdfast.datamodules import Digits
 from holdfast.methods import Source, Tent, TTAMethod
 from holdfast.methods.base import NOT_FINITE_LIMIT
@@ -147,7 +148,7 @@ def test_observers_leave_bad_images_out() -> None:
     data[1] = spoiled(data[1])
     estimates = cb.DatasetEstimates(Digits(), images=12, validation_images=40, adapting=True)
     aetta, statistics = cb.AETTA(passes=2, layers=["2", "5"]), cb.PredictionStatistics()
-    calibration = cb.DropoutCalibration()
+    calibration = DropoutCalibration()
     trainer = plain_trainer(callbacks=[aetta, calibration, statistics, estimates])
     trainer.test(Tent(tiny_net(10)), datamodule=TensorStream(data, labels), verbose=False)
     assert calibration.sums[0].sum() == 11

@@ -14,7 +14,7 @@ from torch.optim import SGD
 from holdfast.benchmarks.cli import main
 from holdfast.callbacks import RunRecord
 from holdfast.methods import EATA, ETA, SAR, BNAdapt, DeYO, RDumb, RoTTA, SoTTA, Source, Tent
-from holdfast.methods.base import PATIENCE
+from holdfast.methods.activity import PATIENCE
 from holdfast.methods.functional import redundancy_limit
 from holdfast.methods.testing import io_copy
 from holdfast.run_folder import PROVENANCE, SUMMARY

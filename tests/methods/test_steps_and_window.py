@@ -74,8 +74,8 @@ def test_a_window_takes_batches_and_leaves_bad_images_out() -> None:
     other.adapt(batches[0])
     good = [0, 2, 3, 4, 5]
     assert torch.equal(windowed.adapt(spoiled(batches[1]))[good], other.adapt(batches[1][good]))
-    assert windowed.state["window"].isfinite().all()
-    assert windowed.state["window"].shape[0] == 9
+    assert windowed.state["window"]["images"].isfinite().all()
+    assert windowed.state["window"]["images"].shape[0] == 9
     single = BNAdapt(net, window=4)
     assert torch.equal(single.adapt(batches[2]), BNAdapt(net).adapt(batches[2])), "larger batches"
 

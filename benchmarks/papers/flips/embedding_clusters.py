@@ -1,26 +1,28 @@
 """EmbeddingClusters: how well the classes are separated in the embedding, and how far it has drifted."""
 
+import json
 import math
 from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import torch
 from lightning.pytorch import LightningModule, Trainer
+from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from .. import HoldfastError, in_range
-from ..batch import LabelledImages
-from ..imagenet import sixteen_groups
-from ..run_folder import EMBEDDINGS
-from .estimator import at_most, drawn_indices, source_images
-from .features import features
-from .functional.clusters import class_means, cluster, shift_distance, silhouette
-from .functional.scores import scored
-from .observer import undisturbed
-from .observers import PeriodicObserver, compact, images_of
-from .protocols import Adapting, method_of, stream_of
-from .record import save_arrays
+from .... import HoldfastError, in_range
+from ....batch import LabelledImages
+from ....callbacks.estimator import at_most, drawn_indices, source_images
+from ....callbacks.functional.scores import scored
+from ....callbacks.observer import PeriodicObserver, undisturbed
+from ....callbacks.protocols import Adapting, method_of, stream_of
+from ....callbacks.record import save_arrays
+from ....features import features
+from ....run_folder import EMBEDDINGS
+from ....tensors import compact, expanded
 
 AT_ONCE = 100  # images in one pass through the network
 
@@ -100,13 +102,13 @@ class EmbeddingClusters(PeriodicObserver):
 
     def observe(self, method: Adapting, images: Tensor) -> Mapping[str, float]:
         assert self.means is not None
-        found, logits = self._features(method, images_of(self._images), images.device)
+        embedded, logits = self._features(method, expanded(self._images), images.device)
         if method.step_count in self.keep:
-            self.saved[method.step_count] = found
+            self.saved[method.step_count] = embedded
         values = {"silhouette": math.nan, "shift": math.nan}
-        if found.isfinite().all():
-            clusters, centroids = cluster(found.numpy(), len(self.means))
-            values["silhouette"] = silhouette(found.numpy(), clusters)
+        if embedded.isfinite().all():
+            clusters, centroids = cluster(embedded.numpy(), len(self.means))
+            values["silhouette"] = silhouette(embedded.numpy(), clusters)
             values["shift"] = shift_distance(centroids, self.means.numpy())
         accuracy = float(scored(logits, self._labels)["accuracy"])
         return values if math.isnan(accuracy) else {**values, "accuracy": accuracy}
@@ -124,18 +126,20 @@ class EmbeddingClusters(PeriodicObserver):
     ) -> tuple[Tensor, Tensor]:
         """Features [n,D] and logits [n,C] of the method's network, on the CPU."""
         pairs = [features(method.predictor, x.to(device)) for x in images.split(AT_ONCE)]
-        found, logits = (torch.cat(values).float().cpu() for values in zip(*pairs, strict=True))
-        return found, logits
+        embedded, logits = (torch.cat(part).float().cpu() for part in zip(*pairs, strict=True))
+        return embedded, logits
 
     def _fit_means(self, method: Adapting, device: torch.device, dtype: torch.dtype) -> Tensor:
         """The mean feature [K,D] of the clean images of each class or group."""
         index = drawn_indices(self.validation, self.images)
         images, labels = source_images(self.validation, index, torch.device("cpu"), dtype)
-        found, logits = self._features(method, images, device)
+        embedded, logits = self._features(method, images, device)
         groups = self._group(labels)
         count = logits.shape[1] if self.groups is None else int(self.groups.max()) + 1
         chosen = groups >= 0
-        return torch.from_numpy(class_means(found[chosen].numpy(), groups[chosen].numpy(), count))
+        return torch.from_numpy(
+            class_means(embedded[chosen].numpy(), groups[chosen].numpy(), count)
+        )
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self.saved:
@@ -148,3 +152,69 @@ class EmbeddingClusters(PeriodicObserver):
                 labels=self._group(self._labels).numpy(),
                 means=self.means.numpy(),
             )
+
+
+# ---- clusters of features [N,D] ---------------------------------------------------------------------
+
+
+def class_means(features: np.ndarray, labels: np.ndarray, classes: int) -> np.ndarray:
+    """Mean feature [K,D] of each class 0..K-1, from features [N,D] and labels [N].
+
+    >>> class_means(np.array([[0.0], [2.0], [5.0]]), np.array([0, 0, 1]), 2).tolist()
+    [[1.0], [5.0]]
+
+    Raises HoldfastError if a class has no image.
+    """
+    if not (counts := np.bincount(labels, minlength=classes)).all():
+        raise HoldfastError(
+            f"Each of the {classes} classes needs clean images, but their numbers are "
+            f"{counts.tolist()}. Pass more clean images."
+        )
+    return np.stack([features[labels == k].mean(0) for k in range(classes)])
+
+
+def cluster(features: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """k-means of features [N,D] from fixed initial centroids: clusters [N] and centroids [k,D]."""
+    from sklearn.cluster import KMeans  # here: scikit-learn takes a second, and few runs need it
+
+    fitted = KMeans(k, n_init=4, random_state=0).fit(features)
+    return fitted.labels_, fitted.cluster_centers_
+
+
+def silhouette(features: np.ndarray, clusters: np.ndarray) -> float:
+    """Mean silhouette in [-1, 1] of features [N,D] in clusters [N], a measure of their separation.
+
+    NaN if they are all in one, as after a complete collapse.
+    """
+    if not 1 < len(np.unique(clusters)) < len(features):
+        return float("nan")
+    from sklearn.metrics import silhouette_score
+
+    return float(silhouette_score(features, clusters))
+
+
+def shift_distance(centroids: np.ndarray, means: np.ndarray) -> float:
+    """Mean distance of centroids [K,D] to class means [K,D], matched so that it is smallest.
+
+    From the thesis (section 3.3): the drift of the clusters from the classes' positions on clean images.
+
+    >>> shift_distance(np.array([[9.0], [0.0]]), np.array([[1.0], [9.0]]))
+    0.5
+    """
+    distances = np.linalg.norm(centroids[:, None] - means[None], axis=-1)
+    return float(distances[linear_sum_assignment(distances)].mean())
+
+
+# ---- 16-class-ImageNet (Geirhos et al. 2018) --------------------------------------------------------
+
+
+@cache
+def sixteen() -> dict[str, list[int]]:
+    """The numbers of the ImageNet classes in each category (their code, by synset)."""
+    return json.loads((Path(__file__).parent / "sixteen.json").read_text())
+
+
+def sixteen_groups() -> list[int]:
+    """The category number (0 to 15) of each of ImageNet's 1,000 classes; -1 for a class without one."""
+    number = {k: n for n, classes in enumerate(sixteen().values()) for k in classes}
+    return [number.get(k, -1) for k in range(1000)]

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .. import HoldfastError
+from . import HoldfastError
 
 
 def features(network: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:
@@ -18,33 +18,23 @@ def features(network: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:
     Raises HoldfastError if the network has no such layer.
     """
     # The input of each candidate, and the number of its outputs.
-    seen: list[tuple[Tensor, int]] = []
+    inputs: list[tuple[Tensor, int]] = []
 
-    def note(layer: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
-        seen.append((args[0], output.shape[1]))
+    def listen(layer: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
+        inputs.append((args[0], output.shape[1]))
 
     with ExitStack() as hooks, torch.compiler.set_stance("force_eager"):  # which calls hooks
-        for layer in classifiers(network):
-            hooks.enter_context(layer.register_forward_hook(note))
+        for layer in _classifiers(network):
+            hooks.enter_context(layer.register_forward_hook(listen))
         logits = network(images)
-    given = [x for x, width in seen if width == logits.shape[1] and x.ndim in (2, 4)]
-    if not given:
+    candidates = [x for x, width in inputs if width == logits.shape[1] and x.ndim in (2, 4)]
+    if not candidates:
         raise HoldfastError(
             f"{type(network).__name__} has no linear layer that outputs its {logits.shape[1]} logits, "
             "so features cannot be extracted. Remove callbacks that need features."
         )
-    x = given[-1]
+    x = candidates[-1]
     return (x if x.ndim == 2 else x.mean((2, 3))), logits
-
-
-def classifiers(network: nn.Module) -> list[nn.Module]:
-    """The layers that may be a network's last one."""
-    return [
-        layer
-        for layer in network.modules()
-        if isinstance(layer, nn.Linear)
-        or (isinstance(layer, nn.Conv2d) and layer.kernel_size == (1, 1))
-    ]
 
 
 def classifier(network: nn.Module) -> Any:
@@ -52,10 +42,15 @@ def classifier(network: nn.Module) -> Any:
 
     Raises HoldfastError if there is none.
     """
-    layers = classifiers(network)
-    if not layers:
-        raise HoldfastError(
-            f"{type(network).__name__} has no linear layer, so it has no features. "
-            "Choose a backbone with a linear classifier."
-        )
-    return layers[-1]
+    if layers := _classifiers(network):
+        return layers[-1]
+    raise HoldfastError(
+        f"{type(network).__name__} has no linear layer, so it has no features. "
+        "Choose a backbone with a linear classifier."
+    )
+
+
+def _classifiers(network: nn.Module) -> list[nn.Module]:
+    """The layers that may be a network's last one."""
+    layers = [layer for layer in network.modules() if isinstance(layer, nn.Linear | nn.Conv2d)]
+    return [layer for layer in layers if getattr(layer, "kernel_size", (1, 1)) == (1, 1)]

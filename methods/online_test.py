@@ -1,0 +1,195 @@
+"""A test of a method in a Trainer: hooks, scores and metrics."""
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any, final
+
+import torch
+from lightning.pytorch import LightningDataModule
+from lightning.pytorch.utilities.rank_zero import rank_zero_warn
+from torch import Tensor
+from torch.utils.hooks import RemovableHandle
+from torchmetrics import MeanMetric, Metric, MetricCollection
+
+from ..batch import Batch, as_batch
+from ..callbacks.curves import Curves, curves_for
+from ..callbacks.functional.scores import scored
+from ..callbacks.protocols import stream_of
+from .checks import check_batch, check_labels, check_trainer
+from .distributed import averaged
+from .source_data import finite_batches, first_batches
+from .state import Resettable
+
+Measure = Metric | MetricCollection
+Metrics = Measure | Sequence[Measure] | dict[str, Measure]
+
+
+class OnlineTest(Resettable):
+    """A module that adapts to each batch of a Trainer's test or prediction, and scores its logits."""
+
+    # Of `TTAMethod`.
+    adapt: Callable[[Tensor], Tensor]
+    learn_source: Callable[[Iterator[tuple[Tensor, Tensor]]], dict[str, Any]]
+    source_images: int
+    source_data: LightningDataModule | None
+
+    def __init__(self, metrics: Metrics | None = None) -> None:
+        super().__init__()
+        self.automatic_optimization = False
+        # Images of this run, for data without positions.
+        self._seen = 0
+        # Whether a Trainer has ended a test of this method.
+        self._tested = False
+        self._hooks: list[RemovableHandle] = []
+        self.batch_accuracy, self.image_accuracy = _WeightedMean(), _WeightedMean()
+        self.nll, self.calibration = _WeightedMean(), _CalibrationError()
+        self.metrics = MetricCollection(metrics or {}).clone()  # type: ignore[arg-type]
+        scores = self.batch_accuracy, self.image_accuracy, self.nll, self.calibration
+        for metric in (*scores, *self.metrics.values()):
+            metric.persistent(True)
+            # Each rank counts all images.
+            metric.sync_on_compute = metric._to_sync = False
+
+    # ---- before the stream ----------------------------------------------------------------------
+
+    @property
+    def unfitted(self) -> bool:
+        """Whether `fit` must still be called."""
+        return bool(self.source_images) and not self.learnt
+
+    @final
+    def fit(self, batches: Iterable[Any]) -> None:
+        """Learn from source images before the stream begins, if the method has anything to learn.
+
+        A Trainer calls it with images of `source_data`, or else with the first ones of the stream.
+
+        Args:
+            batches: images [B,3,H,W], or with their labels, as a DataLoader gives them. Images that
+                are not finite are ignored.
+        """
+        if not self.source_images:
+            return
+        with torch.inference_mode(False), torch.enable_grad():
+            pairs = finite_batches(batches, next(self.backbone.parameters()))
+            if (first := next(pairs, None)) is not None:
+                self.learnt = self.learn_source(chain([first], pairs))
+
+    # ---- hooks of a Trainer ---------------------------------------------------------------------
+
+    def setup(self, stage: str) -> None:
+        # Lightning says so of every hook of this kind that a data module does not replace.
+        warnings.filterwarnings("ignore", "You have overridden `on_after_batch_transfer`")
+        check_trainer(self.trainer)
+        self._seen = 0
+        self.divides = self.trainer.world_size > 1
+        if self.divides:
+            self.seed = self.trainer.strategy.broadcast(self.seed)
+            self._hooks = [p.register_hook(averaged) for p, _ in self.parameters_with_source()]
+
+    def configure_callbacks(self) -> list[Curves]:  # type: ignore[override]
+        """Curves for a Trainer with a logger; a `RunRecord` draws them itself."""
+        return curves_for(self.trainer) if self.trainer.testing else []
+
+    def teardown(self, stage: str) -> None:
+        for hook in self._hooks:
+            hook.remove()
+        self.divides = False
+
+    def on_test_start(self) -> None:
+        if self._tested and self.step_count:
+            rank_zero_warn(
+                f"{type(self).__name__} goes on from where its last test ended, after {self.step_count} "
+                "steps. To begin with the source model, call its reset() before."
+            )
+        if self.unfitted:  # else resumed, or fitted by hand
+            self.fit(first_batches(self.trainer, self.source_data, self.source_images))
+
+    on_predict_start = on_test_start
+
+    def on_after_batch_transfer(self, batch: Any, dataloader_idx: int) -> Batch:
+        """Make a `Batch` of what a loader gives; a data module that has this hook must do so itself."""
+        batch = as_batch(batch, self._seen, dataloader_idx)
+        self._seen += len(batch.labels)
+        if batch.images.is_floating_point() and self.image_dtype is not None:
+            batch = batch._replace(images=batch.images.to(self.image_dtype))
+        return batch
+
+    @final
+    def predict_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
+        """Adapt to the batch; returns the logits [B,C] of `adapt`."""
+        check_batch(batch)
+        return self.adapt(batch.images)
+
+    @final
+    def test_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> dict[str, Tensor]:
+        """Adapt to the batch and score the logits [B,C] of `adapt`: see `scored`."""
+        check_batch(batch)
+        outputs = scored(self.adapt(batch.images), batch.labels)
+        if self.step_count == 1:
+            source = getattr(stream_of(self.trainer), "source", None)
+            classes = outputs["logits"].shape[1]
+            check_labels(outputs["labels"], classes, getattr(source, "classes", None))
+        self.count(outputs)
+        return outputs
+
+    def count(self, outputs: dict[str, Tensor]) -> None:
+        """Update the metrics with a batch's scores, such as "correct" [B]."""
+        known, counted = outputs["labels"] >= 0, outputs["counted"]
+        self.batch_accuracy.update(outputs["accuracy"], known.any())
+        self.image_accuracy.update(outputs["correct"], known)
+        self.nll.update(outputs["nll"], counted.sum())
+        self.calibration.update(outputs["confidence"], outputs["correct"], counted)
+        if self.metrics and counted.any():
+            self.metrics.update(outputs["logits"][counted], outputs["labels"][counted])
+
+    def on_test_epoch_end(self) -> None:
+        self._tested = True
+        if not self.image_accuracy.weight:
+            rank_zero_warn(
+                "No image has a known label, so that there is no accuracy. Estimates of it need none: "
+                "pass an estimator, such as AETTA(), to the Trainer's callbacks."
+            )
+            return
+        self.log("accuracy", self.batch_accuracy)
+        self.log("accuracy_per_image", self.image_accuracy)
+        self.log("nll", self.nll)
+        self.log("ece", self.calibration)
+        self.log_dict(self.metrics)
+
+
+# ---- metrics ----------------------------------------------------------------------------------------
+
+
+class _WeightedMean(MeanMetric):
+    """The weighted mean of values, without torchmetrics' check for NaN, for which the host would wait."""
+
+    def update(self, value: Tensor, weight: Tensor) -> None:  # type: ignore[override]
+        weight = weight.to(self.dtype)
+        self.mean_value += torch.where(weight > 0, value * weight, 0).sum()
+        self.weight += weight.sum()
+
+
+class _CalibrationError(Metric):
+    """Expected calibration error in [0,1] (Guo et al. 2017) with torchmetrics' bins.
+
+    It keeps sums over the images of each bin, while torchmetrics keeps the confidence of each image.
+    """
+
+    sums: Tensor
+
+    def __init__(self, bins: int = 15) -> None:
+        super().__init__()
+        # Of images, confidence and correct predictions; the last bin is that of confidence 1.
+        self.add_state("sums", torch.zeros(3, bins + 1), dist_reduce_fx="sum")
+
+    def update(self, confidence: Tensor, correct: Tensor, counted: Tensor) -> None:
+        """Add images [B], of which those that are not `counted` are left out."""
+        bins = torch.arange(self.sums.shape[1], device=confidence.device)
+        member = torch.bucketize(confidence, bins / bins[-1], right=True)[:, None] == bins + 1
+        values = torch.stack([counted, torch.where(counted, confidence, 0), correct])
+        self.sums += (values[:, :, None] * member).sum(1)
+
+    def compute(self) -> Tensor:
+        images, confidence, correct = self.sums
+        return (confidence - correct).abs().sum() / images.sum()
