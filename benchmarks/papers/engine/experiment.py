@@ -150,7 +150,7 @@ class Experiment:
         return [judge(claim, table, scale) for claim in self.claims]
 
     def unreliable(self, results: Mapping[str, Any]) -> str:
-        """Why committed results decide no claim; "" if they do, or if they are not the committed ones."""
+        """The reason why committed results cannot decide claims; "" if they can, or for other results."""
         is_committed = any(results is content for content in self.committed.values())
         return why_unreliable(results["provenance"]) if is_committed else ""
 

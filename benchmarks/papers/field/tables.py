@@ -77,7 +77,7 @@ def by_labels(runs: Runs, costs: Mapping[str, Any] | None = None) -> Table:
         if shares and min(shares) >= 95:
             text = f"{min(shares):.0f} % of batches or more have the accuracy of BNAdapt"
             notes.append(
-                f"{key[1]}, {key[0]}: not applicable here; its model does not move: {text}."
+                f"{key[1]}, {key[0]}: not applicable here, because its model never changes: {text}."
             )
         rows += [(*key, STILL, "all", min(shares))] if shares else []
         for run in same:
