@@ -20,7 +20,7 @@ from .shards import CCCShards as CCCShards
 from .sources import ImageSource as ImageSource
 from .sources.arrays import CIFAR as CIFAR
 from .sources.arrays import Digits as Digits
-from .sources.folder import DatasetSource as DatasetSource
+from .sources.dataset import DatasetSource as DatasetSource
 from .sources.folder import ImageFolder as ImageFolder
 from .sources.folder import ImageNet as ImageNet
 from .sources.glyphs import Glyphs as Glyphs

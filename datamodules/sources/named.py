@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ... import HoldfastError
+from ...imagenet import class_folders
 from . import ImageSource
 from .arrays import Digits
-from .folder import ImageFolder, ImageNet, class_folders, has_synsets
+from .folder import ImageFolder, ImageNet, has_synsets
 from .glyphs import Glyphs
 
 _KINDS: tuple[type[ImageSource], ...] = (Digits, Glyphs, ImageFolder, ImageNet)
