@@ -114,3 +114,6 @@ class LabelledImages(ABC):
 
         A label of -1 means unknown.
         """
+
+    def adopt(self, network: Any) -> None:  # noqa: B027
+        """Resize and crop images as a network's weights need it, if that is not chosen; else do nothing."""

@@ -1,6 +1,7 @@
 """What the model sees: streams of corrupted images as LightningDataModules."""
 
 from ..batch import Batch as Batch
+from ..preprocessing import Preprocessing as Preprocessing
 from .calibration import Calibration as Calibration
 from .ccc import CCC as CCC
 from .ccc import find_path as find_path

@@ -64,7 +64,7 @@ class ImageSet(Concatenation):
         parts: list[str] | None = None,
         labels: Literal["imagenet", "folders"] = "imagenet",
         mapping: str | None = None,
-        size: int = 224,
+        size: int | None = None,
         crop: Crop = "center",
         **kwargs: Any,
     ) -> None:

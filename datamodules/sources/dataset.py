@@ -8,18 +8,21 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from lightning.pytorch.utilities import rank_zero_warn
 from PIL import Image
 from torch import Tensor
 from torchvision.transforms import functional as TF
 
 from ... import HoldfastError, in_range, one_of
 from ...batch import LABEL_KEYS, image_and_label
+from ...preprocessing import Preprocessing, central, preprocessing_of
 from ..counter import uniforms
 from . import ImageSource
 
 Crop = Literal["random", "center"] | None
 
 _ATTEMPTS = 10  # to find a random crop that fits, as in torchvision
+_SIZE = 224  # pixels per side if neither the user nor the network says it
 _CHANNELS = (1, 2, 3, 4)
 
 
@@ -33,14 +36,23 @@ class DatasetSource(ImageSource):
     Labels are known without decoding images from the data set's `targets`, through its
     `target_transform`, or from its column "label"; `load` refuses an item whose label is another.
 
-    crop="random": flip with probability 1/2, then torchvision's RandomResizedCrop of the full
-    image, both drawn from the seed alone; "center": Resize(size * 256 / 224), then
-    CenterCrop(size), of images that do not have the right size already (those of ImageNet-C do);
-    None: all have it.
+    Args:
+        dataset: the data set.
+        size: pixels per side. None, or the size of the network's weights: a run, or `like`, resizes and
+            crops images as these were evaluated; else Resize(size * 256 / 224), CenterCrop(size), bilinear,
+            with 224 by default.
+        crop: "center" as `size` says, of images that do not have the right size already (those of
+            ImageNet-C do); "random": flip with probability 1/2, then torchvision's RandomResizedCrop of
+            the full image, bilinear, both drawn from the seed alone; None: all images have the size.
+        classes: their number; default: what the data set says.
     """
 
     def __init__(
-        self, dataset: Any, size: int = 224, crop: Crop = "random", classes: int | None = None
+        self,
+        dataset: Any,
+        size: int | None = None,
+        crop: Crop = "center",
+        classes: int | None = None,
     ) -> None:
         if crop is not None:
             one_of("random", "center", crop=crop)
@@ -54,7 +66,40 @@ class DatasetSource(ImageSource):
         if classes is None and (classes := _class_count(dataset)) is None:
             raise HoldfastError("The data set has no attribute `classes`. Pass classes=COUNT.")
         in_range(1, size=size)
-        self.dataset, self.size, self.crop, self.classes = dataset, size, crop, classes
+        self.dataset, self.crop, self.classes = dataset, crop, classes
+        self._chosen_size, self._chosen = size, False
+        self._set(central(size or _SIZE))
+
+    def _set(self, preprocessing: Preprocessing) -> None:
+        self.preprocessing, self.size = preprocessing, preprocessing.size
+
+    def like(self, network: Any) -> "DatasetSource":
+        """Resize and crop as the weights of a network, or a `Preprocessing`, need it; returns the source.
+
+        Raises HoldfastError if the network does not say it.
+        """
+        preprocessing = network if isinstance(network, Preprocessing) else preprocessing_of(network)
+        if preprocessing is None:
+            raise HoldfastError(
+                f"A {type(network).__name__} does not say how its images are resized. Set "
+                "network.preprocessing = holdfast.datamodules.Preprocessing(size=..., resize=...)."
+            )
+        self._chosen = True
+        self._set(preprocessing)
+        return self
+
+    def adopt(self, network: Any) -> None:
+        """As `like`, unless size or preprocessing are chosen; warns if they are not the weights'."""
+        weights = preprocessing_of(network)
+        if not self._chosen and (
+            self._chosen_size is None or (weights and weights.size == self._chosen_size)
+        ):
+            self._set(weights or central(_SIZE))
+        elif weights and self.crop != "random" and str(weights) != str(self.preprocessing):
+            rank_zero_warn(
+                f"{self!r}: {self.preprocessing}, but the network's weights were evaluated with "
+                f"{weights}. Leave out size for these, unless another one is meant."
+            )
 
     def __len__(self) -> int:
         return len(self.dataset)
@@ -123,11 +168,28 @@ class DatasetSource(ImageSource):
         if image.size == (self.size, self.size):
             return image
         if self.crop == "center":
-            return TF.center_crop(TF.resize(image, self.size * 256 // 224), [self.size])
+            return centred(image, self.preprocessing)
         raise HoldfastError(
             f"An image of {image.width}x{image.height} does not fit size={self.size}. Choose "
             "crop='random' or crop='center', or the right size."
         )
+
+
+def centred(image: Image.Image, preprocessing: Preprocessing) -> Image.Image:
+    """A PIL image resized and cropped as the evaluation of some weights has it."""
+    size, resize = preprocessing.size, preprocessing.resize
+    if preprocessing.side == "shortest":
+        sides = [resize]
+    elif preprocessing.side == "squash":
+        sides = [resize, resize]
+    else:
+        sides = [round(side * resize / max(image.size)) for side in (image.height, image.width)]
+    image = TF.resize(image, sides, TF.InterpolationMode(preprocessing.interpolation))
+    if preprocessing.side == "longest":
+        missing = [max(0, size - image.width), max(0, size - image.height)]
+        before, after = [n // 2 for n in missing], [(n + 1) // 2 for n in missing]
+        image = TF.pad(image, before + after, fill=preprocessing.fill)
+    return TF.center_crop(image, [size])
 
 
 class _Columns:

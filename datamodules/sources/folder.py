@@ -16,6 +16,7 @@ from torchvision.datasets.folder import is_image_file
 from ... import HoldfastError
 from ...files import reason
 from ...imagenet import class_folders, no_content, synsets
+from ...preprocessing import central
 from .dataset import Crop, DatasetSource, as_pil, class_number, unreadable
 
 _FORMATS = ("JPEG", "PNG", "BMP", "WEBP", "PPM", "TIFF", "GIF")  # Pillow gives EPS to Ghostscript
@@ -39,8 +40,8 @@ class ImageFolder(DatasetSource):
     def __init__(
         self,
         root: str | Path,
-        size: int = 224,
-        crop: Crop = "random",
+        size: int | None = None,
+        crop: Crop = "center",
         labels: Mapping[str, int | list[int]]
         | Literal["folders", "numbers", "unknown"]
         | None = None,
@@ -84,7 +85,10 @@ class ImageFolder(DatasetSource):
         """How images are cropped, and a hash of their names; no path."""
         names = "\n".join("/".join(self.name(number)) for number in range(len(self)))
         digest = hashlib.sha256(names.encode()).hexdigest()[:12]
-        return f"{self.crop or 'no'} crops, names {digest}"
+        crops = f"{self.crop or 'no'} crops"
+        if self.crop == "center" and self.preprocessing != central(self.size):
+            crops += f" ({self.preprocessing})"
+        return f"{crops}, names {digest}"
 
     def name(self, index: int) -> tuple[str, str]:
         path = Path(self.dataset[index])
@@ -97,7 +101,7 @@ class ImageNet(ImageFolder):
     The validation set of https://image-net.org is one folder: sort it into folders named by synset.
     """
 
-    def __init__(self, root: str | Path, size: int = 224, crop: Crop = "center") -> None:
+    def __init__(self, root: str | Path, size: int | None = None, crop: Crop = "center") -> None:
         folders = class_folders(Path(root))
         if not has_synsets(root):
             raise HoldfastError(

@@ -12,7 +12,7 @@ from .glyphs import Glyphs
 
 _KINDS: tuple[type[ImageSource], ...] = (Digits, Glyphs, ImageFolder, ImageNet)
 
-Labels = Literal["folders", "imagenet"] | None
+Labels = Literal["folders", "numbers", "imagenet"] | None
 
 
 def source_config(
@@ -24,7 +24,8 @@ def source_config(
 ) -> dict[str, Any]:
     """Class and arguments of a split of "glyphs" or "digits", or of a folder, of a size or its default.
 
-    Class folders are numbered in alphabetical order ("folders") or have the numbers of their synsets
+    A folder's size is that of the network by default. Its class folders are numbered in alphabetical order
+    ("folders"), by their names ("numbers"; None: if these are numbers) or have the numbers of their synsets
     ("imagenet"; None: if one is named by a synset).
 
     Raises HoldfastError if a folder has a single class folder, as that usually contains the classes.
@@ -44,8 +45,10 @@ def source_config(
             f"the classes, such as {Path(name, names[0])}."
         )
     synsets = has_synsets(name) if labels is None else labels == "imagenet"
-    kind = "ImageNet" if synsets else "ImageFolder"
-    return {"class_path": kind, "init_args": {"root": name, "size": size or 224, "crop": crop}}
+    arguments: dict[str, Any] = {"root": name, "size": size, "crop": crop}
+    if synsets:
+        return {"class_path": "ImageNet", "init_args": arguments}
+    return {"class_path": "ImageFolder", "init_args": {**arguments, "labels": labels}}
 
 
 def open_source(
