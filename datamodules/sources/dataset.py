@@ -104,6 +104,13 @@ class DatasetSource(ImageSource):
     def __len__(self) -> int:
         return len(self.dataset)
 
+    @property
+    def content(self) -> str:  # type: ignore[override]
+        """How images are cropped, and resized if not as by default."""
+        if self.crop == "center" and str(self.preprocessing) != str(central(self.size)):
+            return f"center crops ({self.preprocessing})"
+        return f"{self.crop or 'no'} crops"
+
     def load(self, index: Tensor, seed: Tensor) -> tuple[Tensor, Tensor]:
         """index, seed: int64 [B] -> images uint8 [B,3,size,size], labels int64 [B] or [B,K].
 

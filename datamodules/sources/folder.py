@@ -16,7 +16,6 @@ from torchvision.datasets.folder import is_image_file
 from ... import HoldfastError
 from ...files import reason
 from ...imagenet import class_folders, no_content, synsets
-from ...preprocessing import central
 from .dataset import Crop, DatasetSource, as_pil, class_number, unreadable
 
 _FORMATS = ("JPEG", "PNG", "BMP", "WEBP", "PPM", "TIFF", "GIF")  # Pillow gives EPS to Ghostscript
@@ -85,10 +84,7 @@ class ImageFolder(DatasetSource):
         """How images are cropped, and a hash of their names; no path."""
         names = "\n".join("/".join(self.name(number)) for number in range(len(self)))
         digest = hashlib.sha256(names.encode()).hexdigest()[:12]
-        crops = f"{self.crop or 'no'} crops"
-        if self.crop == "center" and self.preprocessing != central(self.size):
-            crops += f" ({self.preprocessing})"
-        return f"{crops}, names {digest}"
+        return f"{super().content}, names {digest}"
 
     def name(self, index: int) -> tuple[str, str]:
         path = Path(self.dataset[index])
