@@ -181,7 +181,8 @@ def zero_shot(
         raise HoldfastError(
             f"open_clip has no model '{architecture}'. Choose one of open_clip.list_models()."
         )
-    _check_weights("open_clip", name, open_clip.list_pretrained_tags_by_model(architecture), file)
+    tags = open_clip.list_pretrained_tags_by_model(architecture)
+    _check_weights("open_clip", name, tags, None if file is None else Path(file))
     config: dict[str, Any] = open_clip.get_pretrained_cfg(architecture, tag)
     if not config:
         rank_zero_warn(

@@ -130,7 +130,7 @@ def test_generation_is_resumed(
 def test_memory_that_runs_out() -> None:
     for allocate in (lambda: torch.empty(2**50), lambda: np.empty(2**50)):
         with (
-            pytest.raises(HoldfastError, match=r"Memory ran out .*Pass fewer --workers"),
+            pytest.raises(HoldfastError, match=r"Memory ran out.* Pass fewer --workers"),
             memory_in_a_sentence("fewer --workers"),
         ):
             allocate()
