@@ -40,11 +40,30 @@ def add_source(parser: argparse.ArgumentParser, default: str | None = None) -> N
         default=default,
         help="glyphs, digits, or a folder with one sub-folder per class",
     )
-    parser.add_argument("--size", type=int, help="pixels per side (default: 224; glyphs: 32)")
+    size = (
+        "pixels per side (default: the backbone's, resized as its weights were evaluated, or 224)"
+    )
+    parser.add_argument("--size", type=int, help=size)
     parser.add_argument(
         "--labels",
-        choices=("folders", "imagenet"),
+        choices=("folders", "numbers", "imagenet"),
         help="labels of a folder's images: folders numbers its sub-folders from 0 in alphabetical order, "
-        "imagenet takes ImageNet's numbers of the synsets that name them (default: imagenet if one is "
-        "named by a synset)",
+        "numbers takes the numbers that are their names, imagenet ImageNet's numbers of the synsets that "
+        "are (default: numbers or imagenet where the names are such)",
+    )
+
+
+def add_protocol(parser: argparse.ArgumentParser, crop: str, quality: int | None) -> None:
+    """Add the options of how images are cropped and compressed, with their defaults."""
+    parser.add_argument(
+        "--crop",
+        choices=("center", "random"),
+        default=crop,
+        help=f"of a folder's images; random: as CCC crops them (default: {crop})",
+    )
+    parser.add_argument(
+        "--quality",
+        type=int,
+        default=quality,
+        help=f"JPEG quality of the corrupted images (default: {quality or 'no compression'})",
     )

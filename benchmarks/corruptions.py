@@ -6,12 +6,13 @@ import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import HoldfastError, in_range
 from ..files import reason
-from ..imagenet import CORRUPTIONS
-from .common_options import add_source, command_parser
+from ..imagenet import CORRUPTIONS, class_folders
+from .common_options import add_protocol, add_source, command_parser
 from .suites import grid
 from .suites.cell import Cell
 from .suites.options import RunOptions, add_run_options
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 CLEAN, MEAN = "clean", "mean"
 MOST = 320  # default maximum number of images per corruption
+_BATCH, _STEPS = 64, 100  # of a stream; steps from which methods differ visibly
 # Corruption parameters by image size; "imagenet" for other sizes.
 TABLES = {32: "cifar", 64: "tinyimagenet"}
 START = 0.3  # seconds of a run beside its network and its images
@@ -37,6 +39,9 @@ def parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--backbone", required=True, help="network, as in `holdfast test`")
     add_source(parser)
+    add_protocol(parser, crop="center", quality=None)
+    table = "the corruptions' parameters (default: cifar for 32 pixels, tinyimagenet for 64, else imagenet)"
+    add("--table", choices=("imagenet", "cifar", "tinyimagenet"), help=table)
     add("--methods", nargs="+", default=["Source"], help="default: Source")
     add("--severity", type=float, default=5, help="severity from 0 to 5 (default: 5)")
     add("--corruptions", nargs="+", default=CORRUPTIONS, help="default: the 15 of ImageNet-C")
@@ -65,9 +70,17 @@ def main(argv: list[str]) -> int:
     bound = 196 * (0.25 / (images * len(suite["seeds"]))) ** 0.5
     print(
         f"(accuracy per image in % at severity {args.severity:g}, {images:,} images per "
-        f"corruption, each from the source model; 95 % intervals within ± {bound:.1f} points; the "
-        "mean excludes clean images)"
+        f"corruption, each from the source model; {measurement.protocol}; 95 % intervals within "
+        f"± {bound:.1f} points; the mean excludes clean images)"
     )
+    steps = -(-images // _BATCH)
+    if steps < _STEPS and len(args.methods) > 1:
+        print(
+            f"Each run has {steps} steps: too few for methods to drift apart, and RDumb resets after "
+            f"1,000. Pass --images {_BATCH * _STEPS} for {_STEPS} steps."
+        )
+    caption = f"severity {args.severity:g}, {images:,} images each; {measurement.protocol}"
+    print(f"figure: {draw(table, Path(suite['out'], 'corruptions.png'), caption)}")
     return int(failed > 0)
 
 
@@ -76,7 +89,7 @@ class Measurement:
     """A network on the images of a source, clean and under each corruption.
 
     config: the source's class path and arguments. images: number per corruption. labels: the option
-    --labels, or None.
+    --labels, or None. table: of the corruptions' parameters. quality: of a JPEG, or None.
     """
 
     backbone: str
@@ -86,6 +99,8 @@ class Measurement:
     severity: float
     labels: str | None
     folder: str  # the option --source
+    table: str
+    quality: int | None
 
     @classmethod
     def parsed(cls, args: argparse.Namespace) -> "Measurement":
@@ -93,10 +108,13 @@ class Measurement:
         # Deferred: they import torch.
         from ..datamodules.corruptions import check
         from ..datamodules.sources.named import open_source, source_config
+        from ..methods import load_backbone
 
         in_range(1, images=args.images)
-        choice: Any = args.source, args.size, "stream", "center", args.labels
+        in_range(1, 100, quality=args.quality)
+        choice: Any = args.source, args.size, "stream", args.crop, args.labels
         source = open_source(*choice)
+        source.adopt(load_backbone(args.backbone))
         images = args.images or min(len(source), MOST)
         measurement = cls(
             args.backbone,
@@ -106,15 +124,25 @@ class Measurement:
             args.severity,
             args.labels,
             args.source,
+            args.table or TABLES.get(source.size, "imagenet"),
+            args.quality,
         )
         for name in args.corruptions:
             check(name, args.severity, measurement.table)
         return measurement
 
     @property
-    def table(self) -> str:
-        """The corruptions' parameters."""
-        return TABLES.get(self.source.size, "imagenet")
+    def protocol(self) -> str:
+        """Resizing and crop of the images, table of the corruptions and compression, for captions."""
+        from ..datamodules import DatasetSource  # deferred: it imports torch
+
+        source, images = self.source, f"{self.source.size} x {self.source.size} pixels"
+        if isinstance(source, DatasetSource):
+            images = (
+                str(source.preprocessing) if source.crop == "center" else f"random crops, {images}"
+            )
+        jpeg = "no JPEG" if self.quality is None else f"JPEG of quality {self.quality}"
+        return f"{images}; table {self.table}; {jpeg}"
 
     def suite(
         self, methods: Sequence[str], corruptions: Sequence[str], options: RunOptions
@@ -125,6 +153,7 @@ class Measurement:
             "severities": [self.severity],
             "each": self.images,
             "table": self.table,
+            "quality": self.quality,
         }
         streams = {
             name if name == CLEAN else f"{name} {self.severity:g}": {
@@ -176,6 +205,7 @@ class Measurement:
         begun = time.perf_counter()
         method, stream = parts(cell.config)
         method.to(device)
+        stream.adopt(method.backbone)
         start = START + time.perf_counter() - begun
         images = stream.batch(torch.arange(min(self.images, stream.batch_size))).images.to(device)
         try:
@@ -225,14 +255,18 @@ class Measurement:
 
         source = self.source
         if isinstance(source, ImageFolder) and self.labels is None and source.classes != outputs:
-            synsets = isinstance(source, ImageNet)
             kinds = {
                 "folders": "numbers of the folders in alphabetical order",
+                "numbers": "the numbers that are the folders' names",
                 "imagenet": "ImageNet's numbers of the synsets that name the folders",
             }
-            kind, other = sorted(kinds, reverse=synsets)
+            by_name = all(name.isdecimal() for name in class_folders(source.root))
+            kind = (
+                "imagenet" if isinstance(source, ImageNet) else "numbers" if by_name else "folders"
+            )
+            other = "imagenet" if kind == "folders" else "folders"
             raise HoldfastError(
-                f"The labels of {self.folder} are {kinds[kind]}, from 0 to {source.classes - 1}, but "
+                f"The labels of {self.folder} are {kinds[kind]}, up to {source.classes - 1}, but "
                 f"{self.backbone} has {outputs:,} outputs. Pass --labels {other} for {kinds[other]}, or "
                 f"--labels {kind} if the numbers are right."
             )
@@ -260,3 +294,26 @@ def accuracies(cells: list[Cell]) -> "pd.DataFrame":
     table = frame.pivot_table("accuracy", "corruption", "method", sort=False, dropna=False)
     table.loc[MEAN] = table.drop(CLEAN).mean(skipna=False)
     return table
+
+
+def draw(table: "pd.DataFrame", path: Path, caption: str) -> Path:
+    """Draw the accuracies in percent as bars, a group for each corruption and a colour for each method."""
+    import numpy as np  # deferred, like the drawing: slow to import
+
+    from ..drawing import describe, panels, saved
+    from .results.figure import method_styles
+
+    figure, [ax] = panels(size=(10.0, 3.6))
+    groups, width = np.arange(len(table)), 0.84 / len(table.columns)
+    for number, (label, style) in enumerate(method_styles((n, n) for n in table.columns).items()):
+        offset = (number - (len(table.columns) - 1) / 2) * width
+        hatch = "//" if style.dashes and label != "Source" else None
+        ax.bar(groups + offset, table[label], width, label=label, color=style.colour, hatch=hatch)
+    ax.set_xticks(groups, [str(name).replace("_", " ") for name in table.index], rotation=40)
+    for tick in ax.get_xticklabels():
+        tick.set(ha="right", rotation_mode="anchor", fontsize=8)
+    ax.set_ylim(0, 100)
+    describe(ax, caption, y="accuracy in %")
+    ax.grid(visible=False, axis="x")
+    figure.legend(loc="outside upper right", ncols=6, frameon=False, fontsize=8)
+    return saved(figure, path, dpi=150)

@@ -181,6 +181,7 @@ class SrcValid(AccuracyEstimator):
 
     def estimate(self, method: Adapting, images: Tensor) -> Tensor:
         if self._held is None:
+            self.source.adopt(getattr(method, "backbone", None))
             index = drawn_indices(self.source, self.images)
             self._held = source_images(self.source, index, images.device, images.dtype)
         return agreement(predicted(method, self._held[0]), self._held[1])

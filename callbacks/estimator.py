@@ -128,6 +128,7 @@ def source_outputs(
     Raises HoldfastError if there are labels beyond the logits; the message names `asking`.
     """
     weight = next(method.predictor.parameters())
+    source.adopt(getattr(method, "backbone", None))
     logits, labels = [], []
     for index in drawn_indices(source, count).split(64):
         images, target = source_images(source, index, weight.device, weight.dtype)

@@ -20,7 +20,9 @@ class Batch(NamedTuple):
     segment: Tensor  # [B] int64, number of the segment of constant corruption
 
 
-_IMAGES, _LABELS = ("image", "images", "pixel_values"), ("label", "labels", "target", "targets")
+# Keys of mappings; "img" and "fine_label" are those of CIFAR on the Hugging Face hub.
+IMAGE_KEYS = ("image", "images", "pixel_values", "img")
+LABEL_KEYS = ("label", "labels", "target", "targets", "fine_label")
 _WANTED = "Let the DataLoader give (images, labels), or a mapping with 'image' and 'label'."
 
 
@@ -39,12 +41,11 @@ def as_batch(content: Any, first: int, segment: int) -> Batch:
     if isinstance(content, Batch):
         return content
     if isinstance(content, Mapping):
-        images = next((content[key] for key in _IMAGES if key in content), None)
-        labels = next((content[key] for key in _LABELS if key in content), None)
+        images, labels = image_and_label(content)
         description = f"a mapping with the keys {', '.join(map(repr, content))}"
     else:
         parts = list(content) if isinstance(content, Sequence) else [content]
-        images, labels = [*parts, None, None][:2]
+        images, labels = image_and_label(parts)
         description = (
             f"a {type(content).__name__} of {', '.join(map(_described, parts)) or 'nothing'}"
         )
@@ -59,6 +60,17 @@ def as_batch(content: Any, first: int, segment: int) -> Batch:
     if images.dtype == torch.uint8:
         images = images.float() / 255
     return Batch(images, labels, index, torch.full_like(index, segment))
+
+
+def image_and_label(content: Mapping[str, Any] | Sequence[Any]) -> tuple[Any, Any]:
+    """The image and the label, None if missing, in a mapping or in (image, label, ...); of batches, too."""
+    if isinstance(content, Mapping):
+        image, label = (
+            next((content[key] for key in keys if key in content), None)
+            for keys in (IMAGE_KEYS, LABEL_KEYS)
+        )
+        return image, label
+    return (*content, None, None)[:2]  # type: ignore[return-value]
 
 
 def _class_numbers(labels: Any, count: int, description: str) -> Tensor:
@@ -102,3 +114,6 @@ class LabelledImages(ABC):
 
         A label of -1 means unknown.
         """
+
+    def adopt(self, network: Any) -> None:  # noqa: B027
+        """Resize and crop images as a network's weights need it, if that is not chosen; else do nothing."""

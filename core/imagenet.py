@@ -1,4 +1,4 @@
-"""ImageNet's classes and the corruptions of its data sets; importing this loads nothing."""
+"""Class folders, ImageNet's classes and the corruptions of its data sets; importing this loads nothing."""
 
 from functools import cache
 from importlib.metadata import distribution
@@ -31,3 +31,14 @@ def synsets(subset: str = "imagenet") -> dict[str, int]:
     name = f"timm/data/_info/{subset.replace('-', '_')}_synsets.txt"
     names = Path(str(distribution("timm").locate_file(name))).read_text(encoding="utf-8").split()
     return {synset: number for number, synset in enumerate(names)}
+
+
+def no_content(name: str) -> bool:
+    """Whether a file or folder of this name is hidden, or made by macOS or a Synology."""
+    return name.startswith(".") or name in ("__MACOSX", "@eaDir")
+
+
+def class_folders(root: Path) -> list[str]:
+    """Names of the folders in `root`, sorted, without hidden ones; none if it is no folder."""
+    folders = (f.name for f in root.iterdir() if f.is_dir()) if root.is_dir() else ()
+    return sorted(name for name in folders if not no_content(name))

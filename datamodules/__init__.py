@@ -1,6 +1,7 @@
 """What the model sees: streams of corrupted images as LightningDataModules."""
 
 from ..batch import Batch as Batch
+from ..preprocessing import Preprocessing as Preprocessing
 from .calibration import Calibration as Calibration
 from .ccc import CCC as CCC
 from .ccc import find_path as find_path
@@ -20,7 +21,7 @@ from .shards import CCCShards as CCCShards
 from .sources import ImageSource as ImageSource
 from .sources.arrays import CIFAR as CIFAR
 from .sources.arrays import Digits as Digits
-from .sources.folder import DatasetSource as DatasetSource
+from .sources.dataset import DatasetSource as DatasetSource
 from .sources.folder import ImageFolder as ImageFolder
 from .sources.folder import ImageNet as ImageNet
 from .sources.glyphs import Glyphs as Glyphs

@@ -1,7 +1,7 @@
 """Data sets one after another, images under one corruption after another, or one clean set."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, cycle
 from typing import Any, NamedTuple
 
@@ -80,6 +80,9 @@ class Concatenation(Stream):
     def segment_at(self, position: int) -> int:
         epoch, rest = divmod(position, self._starts[-1])
         return epoch * len(self.parts) + bisect_right(self._starts, rest) - 1
+
+    def sources(self) -> Iterable[ImageSource]:
+        return {id(part.source): part.source for part in self.parts}.values()
 
     def source_of(self, number: int) -> ImageSource:
         return self.parts[number % len(self.parts)].source

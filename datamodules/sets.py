@@ -10,10 +10,11 @@ from torchvision.datasets.folder import is_image_file as is_image
 
 from .. import HoldfastError, one_of
 from ..files import reason
-from ..imagenet import synsets
+from ..imagenet import class_folders, synsets
 from .calibration import ASSETS
 from .concatenation import Concatenation, Part
-from .sources.folder import Crop, ImageFolder, class_folders
+from .sources.dataset import Crop
+from .sources.folder import ImageFolder
 
 _EXAMPLES = {"synsets": "n01440764", "numbers": "0", "mapping": "CLASS", "outside": "CLASS"}
 
@@ -63,7 +64,7 @@ class ImageSet(Concatenation):
         parts: list[str] | None = None,
         labels: Literal["imagenet", "folders"] = "imagenet",
         mapping: str | None = None,
-        size: int = 224,
+        size: int | None = None,
         crop: Crop = "center",
         **kwargs: Any,
     ) -> None:
@@ -89,7 +90,7 @@ class ImageSet(Concatenation):
 
 def _find_sets(root: Path, numbers_of: _ClassNumbers, depth: int = 4) -> list[Path]:
     """The folders that have class folders directly below them, the root or up to `depth` below it."""
-    below = [child for child in root.iterdir() if child.is_dir()] if root.is_dir() else []
+    below = [root / name for name in class_folders(root)]
     if any(numbers_of(c.name) and any(map(is_image, map(str, c.iterdir()))) for c in below):
         return [root]
     return [

@@ -110,7 +110,9 @@ class Stream(LightningDataModule, ABC):
         return type(self).__name__ if changed else INDEPENDENT
 
     def setup(self, stage: str) -> None:
-        """Warn if the run will take long: some streams have their papers' lengths by default."""
+        """Fit the images to the network; warn if the run will take long, as some papers' do."""
+        if self.trainer is not None:
+            self.adopt(getattr(self.trainer.lightning_module, "backbone", None))
         # Lightning doubts the length of every IterableDataset; here each worker has its own batches.
         warnings.filterwarnings("ignore", message="Your `IterableDataset` has `__len__` defined")
         if self.images is None or self.images >= _MANY:
@@ -124,6 +126,15 @@ class Stream(LightningDataModule, ABC):
     def source_of(self, number: int) -> ImageSource:
         """Where the images of a segment come from."""
         return self.source
+
+    def sources(self) -> Iterable[ImageSource]:
+        """All sources of its images."""
+        return [self.source]
+
+    def adopt(self, network: Any) -> None:
+        """Resize and crop all sources' images as a network's weights need it, where that is not chosen."""
+        for source in self.sources():
+            source.adopt(network)
 
     def source_index(self, index: Tensor, numbers: Tensor) -> Tensor:
         """The source images that the positions [B] in the segments [B], of one source, show.

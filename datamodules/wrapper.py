@@ -1,12 +1,13 @@
 """A stream on top of a stream: the same samples in another order, or with other corruptions."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from torch import Tensor
 
 from .. import HoldfastError
 from ..batch import Batch
+from .sources import ImageSource
 from .stream import INDEPENDENT, Corruptions, Segment, Stream, groups, put_together
 
 MIXED: Corruptions = (("mixed", 0.0),)  # of a segment whose images have different corruptions
@@ -88,6 +89,9 @@ class StreamWrapper(Stream):
     def corruption_positions(self, index: Tensor) -> Tensor:
         """Positions [B] in the other stream of the corruptions to apply; default: `positions(index)`."""
         return self.positions(index)
+
+    def sources(self) -> Iterable[ImageSource]:
+        return self.stream.sources()
 
     def segments(self) -> Iterator[tuple[Corruptions, int]]:
         return self.stream.segments()

@@ -26,6 +26,8 @@ def first_batches(
     of_stream, datamodule = data is None, trainer.datamodule  # type: ignore[attr-defined]
     if data is not None:
         data.prepare_data()
+        if adopt := getattr(data, "adopt", None):  # a stream, which has no Trainer here
+            adopt(getattr(trainer.lightning_module, "backbone", None))
         data.setup("test")
         loaders = data.test_dataloader()
     elif datamodule is not None:  # makes new loaders for this

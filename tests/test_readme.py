@@ -98,7 +98,7 @@ def test_the_readme(
     # Whatever level earlier runs in this process have set.
     caplog.set_level(logging.INFO, "lightning.pytorch.utilities.rank_zero")
     messages.addHandler(caplog.handler)
-    assert run_snippets(readme) == 2
+    assert run_snippets(readme) == run_snippets(readme) == 2  # again: its runs are replaced
     messages.removeHandler(caplog.handler)
     assert "GPU available" in caplog.text
     runs = folder / "runs" / "mine"

@@ -27,6 +27,7 @@ from ...files import locked
 from ...methods.backbones import load_backbone, weights_hash
 from ...methods.backbones.load import with_logits
 from ..common_options import add_share, add_source, command_parser, difficulty
+from . import memory_in_a_sentence
 
 _SETTING = ("weights", "content", "images", "table")  # provenance that determines the accuracies
 _PIECE = 256  # number of images corrupted together
@@ -67,7 +68,8 @@ def main(argv: list[str]) -> int:
         lacks = f"; unfinished: {missing[0][0]} and {missing[0][1]}, ..." if missing else ""
         print(f"{out}: {pairs - len(missing)} of {pairs} pairs are measured{lacks}")
     else:
-        calibrate(**options)
+        with memory_in_a_sentence("fewer --images"):
+            calibrate(**options)
         print(f"wrote {out}, a `calibration` for CCC and for `holdfast generate`")
     return 0
 
@@ -91,7 +93,7 @@ def calibrate(
     Args:
         backbone: the network as in `TTAMethod`, or its name.
         source: clean images, or "glyphs", "digits" or a folder with one sub-folder per class.
-        size: pixels per side for a source given by name (default: 224; glyphs: 32).
+        size: pixels per side for a folder (default: the backbone's, as its weights were evaluated, or 224).
         images: number of images per accuracy.
         corruptions: two or more corruptions.
         share: (I, N) measures every N-th part, starting with I.
@@ -111,6 +113,7 @@ def calibrate(
     opened = source
     if isinstance(opened, str):
         opened = open_source(opened, size, "calibration", crop, labels)
+    opened.adopt(network)
     provenance: dict[str, Any] = {
         "backbone": backbone if isinstance(backbone, str) else type(backbone).__name__,
         "weights": weights_hash(net),

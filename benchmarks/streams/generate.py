@@ -15,19 +15,19 @@ from PIL import Image
 from tqdm import tqdm
 
 from ... import HoldfastError, in_range
-from ...datamodules import CCC
+from ...datamodules import CCC, Calibration
 from ...datamodules.corruptions.parameters import TABLES
 from ...datamodules.sources import tar
 from ...datamodules.sources.named import open_source
 from ...endings import when_parent_ends
-from ...files import jsonable, locked, read_json, write_json, written
-from ..common_options import add_share, add_source, command_parser, difficulty
+from ...files import PARTIAL, jsonable, locked, read_json, write_json, written
+from ..common_options import add_protocol, add_share, add_source, command_parser, difficulty
+from . import memory_in_a_sentence
 
-_QUALITY = 85
 _PIECE = 64  # number of images corrupted together
 
 
-def _samples(stream: CCC, first: int, last: int) -> Iterator[tar.Sample]:
+def _samples(stream: CCC, quality: int, first: int, last: int) -> Iterator[tar.Sample]:
     """The samples that the official generator stores for these positions of the stream."""
     pairs = list(islice(stream.severity_pairs(), -(-last // stream.speed)))
     for start in range(first, last, _PIECE):
@@ -38,7 +38,7 @@ def _samples(stream: CCC, first: int, last: int) -> Iterator[tar.Sample]:
         for image, label, source_index, number in zip(pixels, *parts, strict=True):
             text = tar.info(*stream.source.name(source_index), pairs[number])
             buffer = io.BytesIO()
-            Image.fromarray(image).save(buffer, "JPEG", quality=_QUALITY, optimize=True)
+            Image.fromarray(image).save(buffer, "JPEG", quality=quality, optimize=True)
             yield tar.Sample(text, buffer.getvalue(), label)
 
 
@@ -50,13 +50,15 @@ def _complete(path: Path, size: int) -> bool:
         return False
 
 
-def _write_missing(stream: CCC, folder: Path, size: int, number: int) -> bool:
+def _write_missing(stream: CCC, quality: int, folder: Path, size: int, number: int) -> bool:
     """Write a shard if it is missing or damaged; returns whether it was written."""
     path = folder / tar.shard_name(number)
     with written(path), locked(path):
+        for stale in path.parent.glob(f"{path.name}.*{PARTIAL}"):  # of a killed process
+            stale.unlink()
         if _complete(path, size):
             return False
-        tar.write_shard(path, _samples(stream, number * size, (number + 1) * size))
+        tar.write_shard(path, _samples(stream, quality, number * size, (number + 1) * size))
     return True
 
 
@@ -70,6 +72,7 @@ def parser() -> argparse.ArgumentParser:
     parser = command_parser(__doc__, "generate --source glyphs --calibration glyphs --out shards")
     add = parser.add_argument
     add_source(parser)
+    add_protocol(parser, crop="random", quality=85)
     add("--calibration", required=True, help="name or file of a calibration")
     add("--difficulty", type=difficulty, default="medium", help="easy, medium, hard or percent")
     add("--speed", type=int, default=1000, help="images per severity step (default: 1000)")
@@ -88,8 +91,12 @@ def main(argv: list[str]) -> int:
     """Write missing and damaged shards."""
     args = parser().parse_args(argv)
     in_range(1, images=args.images, workers=args.workers, shard_images=args.shard_images)
+    in_range(1, 100, quality=args.quality)
+    pixels = args.size
+    if Path(args.source).is_dir() and pixels is None:
+        pixels = Calibration.load(args.calibration).provenance.get("size")
     stream = CCC(
-        open_source(args.source, args.size, "stream", "random", args.labels),
+        open_source(args.source, pixels, "stream", args.crop, args.labels),
         difficulty=args.difficulty,
         speed=args.speed,
         images=None,
@@ -102,12 +109,14 @@ def main(argv: list[str]) -> int:
     folder = args.out / tar.run_name(stream.target, args.speed, args.seed)
     size = tar.shard_size(args.speed, args.shard_images)
     _record_stream(
-        folder / "provenance.json", {**stream.identity, "quality": _QUALITY, "shard_images": size}
+        folder / "provenance.json",
+        {**stream.identity, "quality": args.quality, "shard_images": size},
     )
     share, shares = args.share
     numbers = range(-(-args.images // size))[share::shares]
-    fresh, task = 0, partial(_write_missing, stream, folder, size)
+    fresh, task = 0, partial(_write_missing, stream, args.quality, folder, size)
     with (
+        memory_in_a_sentence("fewer --workers"),
         ProcessPoolExecutor(args.workers, initializer=_begin) as pool,
         tqdm(total=len(numbers) * size, desc="generate", unit="img", unit_scale=True) as bar,
     ):

@@ -123,6 +123,8 @@ class CorruptedArray(_ArraySource):
             raise HoldfastError(
                 f"{self.path} has shape {shape}, not uint8 [{len(labels)},32,32,3]."
             )
+        if labels.dtype.kind not in "iu":
+            raise HoldfastError(f"The labels in {folder} are {labels.dtype}, not class numbers.")
         if labels.max() >= classes:
             raise HoldfastError(
                 f"The labels in {folder} go up to {labels.max()}, so it does not contain {classes}."

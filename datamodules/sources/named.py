@@ -4,14 +4,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ... import HoldfastError
+from ...imagenet import class_folders
 from . import ImageSource
 from .arrays import Digits
-from .folder import ImageFolder, ImageNet, class_folders, has_synsets
+from .folder import ImageFolder, ImageNet, has_synsets
 from .glyphs import Glyphs
 
 _KINDS: tuple[type[ImageSource], ...] = (Digits, Glyphs, ImageFolder, ImageNet)
 
-Labels = Literal["folders", "imagenet"] | None
+Labels = Literal["folders", "numbers", "imagenet"] | None
 
 
 def source_config(
@@ -23,7 +24,8 @@ def source_config(
 ) -> dict[str, Any]:
     """Class and arguments of a split of "glyphs" or "digits", or of a folder, of a size or its default.
 
-    Class folders are numbered in alphabetical order ("folders") or have the numbers of their synsets
+    A folder's size is that of the network by default. Its class folders are numbered in alphabetical order
+    ("folders"), by their names ("numbers"; None: if these are numbers) or have the numbers of their synsets
     ("imagenet"; None: if one is named by a synset).
 
     Raises HoldfastError if a folder has a single class folder, as that usually contains the classes.
@@ -43,8 +45,10 @@ def source_config(
             f"the classes, such as {Path(name, names[0])}."
         )
     synsets = has_synsets(name) if labels is None else labels == "imagenet"
-    kind = "ImageNet" if synsets else "ImageFolder"
-    return {"class_path": kind, "init_args": {"root": name, "size": size or 224, "crop": crop}}
+    arguments: dict[str, Any] = {"root": name, "size": size, "crop": crop}
+    if synsets:
+        return {"class_path": "ImageNet", "init_args": arguments}
+    return {"class_path": "ImageFolder", "init_args": {**arguments, "labels": labels}}
 
 
 def open_source(

@@ -7,7 +7,8 @@ from typing import Literal
 import torch
 
 from ... import HoldfastError, one_of
-from .folder import Crop, ImageFolder
+from .dataset import Crop
+from .folder import ImageFolder
 
 _CLASSES = 200
 _CALIBRATION = 10  # validation images of each class that are kept from streams

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ... import HoldfastError
+from ...preprocessing import Preprocessing
 from .layers import Normalise, require_classes
 
 Tokenizer = Callable[[list[str]], Tensor]
@@ -31,6 +32,7 @@ class ZeroShot(nn.Module):
     """
 
     scale: Tensor
+    preprocessing: Preprocessing | None = None  # of its weights
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ... import HoldfastError
-from ...imagenet import synsets
+from ...imagenet import class_folders, synsets
 
 
 class Normalise(nn.Module):
@@ -86,7 +86,7 @@ def class_numbers(where: str) -> list[int]:
     if where in ("imagenet-a", "imagenet-r"):
         names = set(synsets(where))
     elif Path(where).is_dir():
-        names = {folder.name for folder in Path(where).iterdir() if folder.is_dir()}
+        names = set(class_folders(Path(where)))
     else:
         raise HoldfastError(
             f"'{where}' is neither imagenet-a nor imagenet-r nor a folder nor a number above 1. Pass "

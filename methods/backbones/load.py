@@ -16,6 +16,7 @@ from torch.jit import ScriptModule
 
 from ... import HoldfastError
 from ...files import reason
+from ...preprocessing import Preprocessing, preprocessing_of
 from .clip import ZeroShot
 from .layers import Classes, class_numbers, normalised
 from .libraries import LIBRARIES, Pretrained, filled, lite0, read_checkpoint, untrained
@@ -30,7 +31,10 @@ Network = TypeVar("Network", bound=nn.Module)
 
 
 def load_backbone(name: str) -> nn.Module:
-    """The named source model, normalised and in eval mode; its `provenance` says where it comes from.
+    """The named source model, normalised and in eval mode.
+
+    Its `provenance` says where it comes from, its `preprocessing` how images were resized and cropped to
+    evaluate its weights (None if unknown), which sources take by default.
 
     Names: "glyphs", "digits" or "cifar-resnet20", trained by `holdfast train`; a .safetensors file of
     that command; "lite0", an EfficientNet for ImageNet (see `lite0`); LIBRARY/ARCHITECTURE.WEIGHTS, as
@@ -52,26 +56,30 @@ def load_backbone(name: str) -> nn.Module:
     if (_own_path(whole) or library in LIBRARIES) and file is not None and not file.is_file():
         raise HoldfastError(f"{file}, which should contain weights of {model}, does not exist.")
     if _own_path(whole):
-        net, means, stds, facts = _own_network(model, file)
+        net, preprocessing, facts = _own_network(model, file)
     elif slash and library in LIBRARIES:
-        net, means, stds, facts = LIBRARIES[library](architecture, file)
+        net, preprocessing, facts = LIBRARIES[library](architecture, file)
         facts |= {"library": library, "file": str(file or "")}
     elif whole == "lite0":
-        net, means, stds, facts = lite0()
+        net, preprocessing, facts = lite0()
     else:
-        net, means, stds, facts = _trained(whole)
+        net, preprocessing, facts = _trained(whole)
     facts = {**facts, "name": name, "hash": weights_hash(net)}
-    backbone = net
-    if means:
-        backbone = normalised(net, means, stds)
-        facts |= {"mean": list(means), "std": list(stds)}
+    backbone, normalises = net, bool(_own_path(whole)) or isinstance(net, ZeroShot)
+    if preprocessing is not None:
+        facts |= {"preprocessing": str(preprocessing), "activation": preprocessing.activation}
+        facts |= {"mean": list(preprocessing.mean), "std": list(preprocessing.std)}
+        if not normalises:
+            backbone = normalised(net, preprocessing.mean, preprocessing.std)
     if numbers is not None and isinstance(net, ZeroShot):
         net.only(numbers)
     elif numbers is not None:
-        backbone = backbone if means else nn.Sequential(backbone)
+        backbone = nn.Sequential(backbone) if normalises else backbone
         backbone.add_module("classes", Classes(numbers))
     _channels_last(backbone).eval()
     backbone.provenance = facts  # type: ignore[assignment]
+    if preprocessing is not None:
+        backbone.preprocessing = preprocessing  # type: ignore[assignment]
     return backbone
 
 
@@ -96,7 +104,7 @@ def _own_network(class_path: str, file: Path | None) -> Pretrained:
     if file is not None:
         filled(net, read_checkpoint(file), f"The weights in {file} do not fit {class_path}")
     facts = {"class_path": class_path, **({"weights": str(file)} if file is not None else {})}
-    return Pretrained(with_logits(net), (), (), facts)
+    return Pretrained(with_logits(net), preprocessing_of(net), facts)
 
 
 def _own_path(name: str) -> str:
@@ -177,7 +185,9 @@ def _trained(name: str) -> Pretrained:
     norm = {"norm": facts["norm"]} if "norm" in facts else {}
     net = NETS[facts["net"].partition("(")[0]](**sizes, **norm)
     net.load_state_dict(load_file(_weights_file(name)))
-    return Pretrained(net, json.loads(facts["mean"]), json.loads(facts["std"]), facts)
+    size = int(facts.get("size", 64 if facts["net"].startswith("TinyResNet") else 32))
+    mean, std = (tuple(json.loads(facts[name])) for name in ("mean", "std"))
+    return Pretrained(net, Preprocessing(size, size, mean=mean, std=std), facts)
 
 
 def training_record(name: str) -> dict[str, str]:

@@ -10,8 +10,8 @@ from common import plain_trainer
 from PIL import Image
 
 from holdfast.benchmarks.cli import main
-from holdfast.datamodules import Corrupted, Digits
-from holdfast.methods import Tent
+from holdfast.datamodules import Corrupted, Digits, ImageFolder
+from holdfast.methods import Source, Tent
 from holdfast.run_folder import SUMMARY
 
 WORDS = ["corruptions", "--backbone", "digits", "--source", "digits", "--corruptions", "fog"]
@@ -55,6 +55,35 @@ def test_the_table_of_a_model(folder: Path, capsys: pytest.CaptureFixture) -> No
     assert "Average" not in capsys.readouterr().out  # of clean images and one kind of shift
 
 
+def test_one_protocol_for_ones_own_images(folder: Path, capsys: pytest.CaptureFixture) -> None:
+    """The command and README's script measure the same; what else was chosen, the caption says."""
+    digits = Digits()
+    for number, label in enumerate(digits.labels[:100].tolist()):
+        path = folder / "photos" / str(label) / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(digits.images[number].permute(1, 2, 0).numpy()).save(path)
+    words = ["corruptions", "--backbone", "digits", "--source", "photos"]
+    assert main([*words, "--corruptions", "fog", "--methods", "Source", "BNAdapt"]) == 0
+    printed = capsys.readouterr().out
+    assert "shorter side 32 (bilinear), centre 32 x 32; table cifar; no JPEG;" in printed
+    assert "Each run has 2 steps: too few for methods to drift apart" in printed
+    assert "figure: runs/corruptions/digits/corruptions.png" in printed
+    assert Image.open(RUNS / "corruptions.png").width > 1000
+    rows = {first: rest for first, *rest in (line.split() for line in printed.splitlines() if line)}
+    for corruptions, name in ((["fog"], "fog"), ([], "clean")):
+        stream = Corrupted(
+            ImageFolder("photos"), corruptions, each=100, table="cifar", num_workers=0
+        )
+        [result] = plain_trainer().test(Source("digits"), datamodule=stream, verbose=False)
+        assert rows[name][0] == f"{100 * result['accuracy_per_image']:.1f}"
+    assert float(rows["clean"][0]) > 95
+    other = ["--out", "runs/other", "--crop", "random", "--quality", "85", "--table", "imagenet"]
+    assert main([*words, "--corruptions", "fog", *other]) == 0
+    printed = capsys.readouterr().out
+    assert "random crops, 32 x 32 pixels; table imagenet; JPEG of quality 85;" in printed
+    assert "too few" not in printed
+
+
 def test_a_folder_of_photos_and_a_network_from_a_module(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
@@ -75,7 +104,7 @@ def test_a_folder_of_photos_and_a_network_from_a_module(
     words = ["corruptions", "--source", "photos", "--size", "32", "--severity", "3"]
     words += ["--corruptions", "fog", "snow", "--backbone"]
     for wrong, sentence in (
-        (["mynets_of_test.make"], "from 0 to 999, but mynets_of_test.make has 2 outputs"),
+        (["mynets_of_test.make"], "up to 999, but mynets_of_test.make has 2 outputs"),
         (
             ["mynets_of_test.three", "--labels", "imagenet", "--methods", "RDumb"],
             "this backbone has none",

@@ -14,6 +14,7 @@ from processes import started, until
 
 from holdfast import HoldfastError
 from holdfast.benchmarks.cli import main
+from holdfast.benchmarks.streams import memory_in_a_sentence
 from holdfast.datamodules import CCC, CCCShards, CorrelatedLabels, Digits
 from holdfast.datamodules.sources.tar import (
     Sample,
@@ -116,12 +117,25 @@ def test_generation_is_resumed(
     whole = [(root / RUN / shard_name(k)).read_bytes() for k in range(3)]
     (copied / shard_name(1)).write_bytes(whole[1][:20_000])
     (copied / shard_name(2)).unlink()
+    (copied / f"{shard_name(2)}.0a1b2c3d.partial").write_bytes(b"of a killed process")
     assert main([*arguments(calibration, copied.parent), "--workers", "2"]) == 0
+    assert not list(copied.glob("*.partial"))
     assert "2 shards written, 1 complete" in capsys.readouterr().out
     assert [(copied / shard_name(k)).read_bytes() for k in range(3)] == whole
     times = {path: path.stat().st_mtime_ns for path in copied.glob("*.tar")}
     assert main(arguments(calibration, copied.parent)) == 0
     assert times == {path: path.stat().st_mtime_ns for path in copied.glob("*.tar")}
+
+
+def test_memory_that_runs_out() -> None:
+    for allocate in (lambda: torch.empty(2**50), lambda: np.empty(2**50)):
+        with (
+            pytest.raises(HoldfastError, match=r"Memory ran out.* Pass fewer --workers"),
+            memory_in_a_sentence("fewer --workers"),
+        ):
+            allocate()
+    with pytest.raises(ValueError, match="other"), memory_in_a_sentence(""):
+        raise ValueError("other")
 
 
 def test_another_streams_shards_are_refused(

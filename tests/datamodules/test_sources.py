@@ -12,7 +12,7 @@ from torchvision import transforms
 from holdfast import HoldfastError
 from holdfast.datamodules import Clean, DatasetSource, Digits, Glyphs, ImageFolder, ImageSource
 from holdfast.datamodules.counter import random_bits, scramble
-from holdfast.datamodules.sources.folder import random_box
+from holdfast.datamodules.sources.dataset import random_box
 from holdfast.datamodules.sources.tar import Sample, decode
 from holdfast.methods import Source
 
@@ -61,7 +61,7 @@ def test_folder_labels_modes_and_sizes(tree):
 
 
 def test_crop_is_a_function_of_index_and_seed_alone(tree):
-    source = ImageFolder(tree, size=32)
+    source = ImageFolder(tree, size=32, crop="random")
     index, seed = torch.tensor([3, 1, 1, 0]), torch.tensor([5, 6, 7, -5])
     images, _ = source.load(index, seed)
     torch.manual_seed(1)
@@ -97,7 +97,7 @@ def test_a_slim_image_gets_the_central_box():
 
 def test_random_crop_pixels_are_torchvisions():
     image, _ = pictures(1)[0]
-    source = DatasetSource(pictures(1), size=32, classes=1)
+    source = DatasetSource(pictures(1), size=32, crop="random", classes=1)
     seed = torch.tensor([11])
     numbers = (random_bits(seed, 41).double() / 2**24)[0].tolist()
     left, top, w, h = random_box(70, 50, numbers[1:])

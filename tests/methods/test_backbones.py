@@ -157,7 +157,7 @@ def test_timm_from_a_file_takes_timms_normalisation(tmp_path: Path) -> None:
     backbone: Any = load_backbone(f"timm/test_vit:{tmp_path / 'net.safetensors'}")
     own = timm.get_pretrained_cfg(timm.list_pretrained("test_vit")[0])
     assert backbone.provenance["mean"] == pytest.approx(list(own.mean))
-    images = torch.rand(2, *backbone.provenance["input_size"])
+    images = torch.rand(2, 3, *[backbone.preprocessing.size] * 2)
     assert torch.allclose(backbone(images), net((images - 0.5) / own.std[0]), atol=1e-4)
 
 

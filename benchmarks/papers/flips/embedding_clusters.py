@@ -131,6 +131,7 @@ class EmbeddingClusters(PeriodicObserver):
 
     def _fit_means(self, method: Adapting, device: torch.device, dtype: torch.dtype) -> Tensor:
         """The mean feature [K,D] of the clean images of each class or group."""
+        self.validation.adopt(getattr(method, "backbone", None))
         index = drawn_indices(self.validation, self.images)
         images, labels = source_images(self.validation, index, torch.device("cpu"), dtype)
         embedded, logits = self._features(method, images, device)

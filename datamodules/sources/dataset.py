@@ -1,0 +1,315 @@
+"""Images of any data set with rows: torchvision's, Hugging Face's, lists of pairs, and arrays."""
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from operator import index as as_index
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from lightning.pytorch.utilities import rank_zero_warn
+from PIL import Image
+from torch import Tensor
+from torchvision.transforms import functional as TF
+
+from ... import HoldfastError, in_range, one_of
+from ...batch import LABEL_KEYS, image_and_label
+from ...preprocessing import Preprocessing, central, preprocessing_of
+from ..counter import uniforms
+from . import ImageSource
+
+Crop = Literal["random", "center"] | None
+
+_ATTEMPTS = 10  # to find a random crop that fits, as in torchvision
+_SIZE = 224  # pixels per side if neither the user nor the network says it
+_CHANNELS = (1, 2, 3, 4)
+
+
+class DatasetSource(ImageSource):
+    """Any data set in which `dataset[i]` is (image, label, ...) or a mapping such as {"image", "label"}.
+
+    Images are of PIL, or tensors or arrays [C,H,W] or [H,W,C], uint8 or floats in [0,1] that are rounded
+    to 8 bits, not normalised. Labels are class numbers, -1 or None if unknown, or lists of several
+    correct ones. A mapping of arrays, {"image": [N,...], "label": [N]}, is a data set too.
+
+    Labels are known without decoding images from the data set's `targets`, through its
+    `target_transform`, or from its column "label"; `load` refuses an item whose label is another.
+
+    Args:
+        dataset: the data set.
+        size: pixels per side. None, or the size of the network's weights: a run, or `like`, resizes and
+            crops images as these were evaluated; else Resize(size * 256 / 224), CenterCrop(size), bilinear,
+            with 224 by default.
+        crop: "center" as `size` says, of images that do not have the right size already (those of
+            ImageNet-C do); "random": flip with probability 1/2, then torchvision's RandomResizedCrop of
+            the full image, bilinear, both drawn from the seed alone; None: all images have the size.
+        classes: their number; default: what the data set says.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        size: int | None = None,
+        crop: Crop = "center",
+        classes: int | None = None,
+    ) -> None:
+        if crop is not None:
+            one_of("random", "center", crop=crop)
+        if isinstance(dataset, Mapping):
+            dataset = _Columns(dataset)
+        if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
+            raise HoldfastError(
+                f"A {type(dataset).__name__} has no rows by number. Pass a data set with a length and "
+                "dataset[i]; of Hugging Face's, one that is not streamed."
+            )
+        if classes is None and (classes := _class_count(dataset)) is None:
+            raise HoldfastError("The data set has no attribute `classes`. Pass classes=COUNT.")
+        in_range(1, size=size)
+        self.dataset, self.crop, self.classes = dataset, crop, classes
+        self._chosen_size, self._chosen = size, False
+        self._set(central(size or _SIZE))
+
+    def _set(self, preprocessing: Preprocessing) -> None:
+        self.preprocessing, self.size = preprocessing, preprocessing.size
+
+    def like(self, network: Any) -> "DatasetSource":
+        """Resize and crop as the weights of a network, or a `Preprocessing`, need it; returns the source.
+
+        Raises HoldfastError if the network does not say it.
+        """
+        preprocessing = network if isinstance(network, Preprocessing) else preprocessing_of(network)
+        if preprocessing is None:
+            raise HoldfastError(
+                f"A {type(network).__name__} does not say how its images are resized. Set "
+                "network.preprocessing = holdfast.datamodules.Preprocessing(size=..., resize=...)."
+            )
+        self._chosen = True
+        self._set(preprocessing)
+        return self
+
+    def adopt(self, network: Any) -> None:
+        """As `like`, unless size or preprocessing are chosen; warns if they are not the weights'."""
+        weights = preprocessing_of(network)
+        if not self._chosen and (
+            self._chosen_size is None or (weights and weights.size == self._chosen_size)
+        ):
+            self._set(weights or central(_SIZE))
+        elif weights and self.crop != "random" and str(weights) != str(self.preprocessing):
+            rank_zero_warn(
+                f"{self!r}: {self.preprocessing}, but the network's weights were evaluated with "
+                f"{weights}. Leave out size for these, unless another one is meant."
+            )
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    @property
+    def content(self) -> str:  # type: ignore[override]
+        """How images are cropped, and resized if not as by default."""
+        if self.crop == "center" and str(self.preprocessing) != str(central(self.size)):
+            return f"center crops ({self.preprocessing})"
+        return f"{self.crop or 'no'} crops"
+
+    def load(self, index: Tensor, seed: Tensor) -> tuple[Tensor, Tensor]:
+        """index, seed: int64 [B] -> images uint8 [B,3,size,size], labels int64 [B] or [B,K].
+
+        Raises HoldfastError if an image or a label cannot be understood.
+        """
+        draws = uniforms(seed, 1 + 4 * _ATTEMPTS).tolist()
+        images, labels = [], []
+        for i, numbers in zip(index.tolist(), draws, strict=True):
+            image, label = self.item(i)
+            image = self.cropped(as_pil(image), numbers)
+            images.append(torch.from_numpy(np.array(image)).permute(2, 0, 1))
+            labels.append(label)
+        return torch.stack(images), _label_rows(labels)
+
+    def labels_of(self, index: Tensor) -> Tensor:
+        if self._targets is None:
+            return super().labels_of(index)
+        return _label_rows([self._target(i) for i in index.tolist()])
+
+    def item(self, index: int) -> tuple[Any, int | list[int]]:
+        """An image and its label. Raises HoldfastError if the image cannot be read."""
+        try:
+            row = self.dataset[index]
+        except (OSError, SyntaxError, Image.DecompressionBombError) as error:
+            raise unreadable(f"image {index} of the data set", error) from error
+        image, label = image_and_label(row if isinstance(row, (Mapping, tuple, list)) else [row])
+        label = class_number(label, f"Image {index} of the data set")
+        if self._targets is not None and label != (known := self._target(index)):
+            raise HoldfastError(
+                f"Image {index} of the data set has the label {label}, but by its `targets` or label "
+                f"column {known}, which streams read that order images by label. Make them the same, "
+                "with a target_transform or by changing `targets`."
+            )
+        return image, label
+
+    @cached_property
+    def _targets(self) -> Any:
+        """The labels of all images before `target_transform`; None if only the items have them."""
+        if (targets := getattr(self.dataset, "targets", None)) is not None:
+            return targets
+        columns = getattr(self.dataset, "column_names", None)  # of Hugging Face's data sets
+        if not isinstance(columns, list):
+            return None
+        return next((self.dataset[key] for key in LABEL_KEYS if key in columns), None)
+
+    def _target(self, index: int) -> int | list[int]:
+        target = self._targets[index]
+        if change := getattr(self.dataset, "target_transform", None):
+            target = change(target)
+        return class_number(target, f"Image {index} of the data set")
+
+    def cropped(self, image: Image.Image, numbers: list[float]) -> Image.Image:
+        """The part of an image that is shown; `numbers` in [0,1) choose a random one.
+
+        Raises HoldfastError if the image has another size and nothing says how to crop it.
+        """
+        if self.crop == "random":
+            if numbers[0] < 0.5:
+                image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+            left, top, width, height = random_box(*image.size, numbers[1:])
+            return TF.resized_crop(image, top, left, height, width, [self.size, self.size])
+        if image.size == (self.size, self.size):
+            return image
+        if self.crop == "center":
+            return centred(image, self.preprocessing)
+        raise HoldfastError(
+            f"An image of {image.width}x{image.height} does not fit size={self.size}. Choose "
+            "crop='random' or crop='center', or the right size."
+        )
+
+
+def centred(image: Image.Image, preprocessing: Preprocessing) -> Image.Image:
+    """A PIL image resized and cropped as the evaluation of some weights has it."""
+    size, resize = preprocessing.size, preprocessing.resize
+    if preprocessing.side == "shortest":
+        sides = [resize]
+    elif preprocessing.side == "squash":
+        sides = [resize, resize]
+    else:
+        sides = [round(side * resize / max(image.size)) for side in (image.height, image.width)]
+    image = TF.resize(image, sides, TF.InterpolationMode(preprocessing.interpolation))
+    if preprocessing.side == "longest":
+        missing = [max(0, size - image.width), max(0, size - image.height)]
+        before, after = [n // 2 for n in missing], [(n + 1) // 2 for n in missing]
+        image = TF.pad(image, before + after, fill=preprocessing.fill)
+    return TF.center_crop(image, [size])
+
+
+class _Columns:
+    """The rows of a mapping of arrays; raises HoldfastError unless it has images, all of one length."""
+
+    def __init__(self, columns: Mapping[str, Any]) -> None:
+        self.images, self.targets = image_and_label(columns)
+        counts = {len(part) for part in (self.images, self.targets) if part is not None}
+        if self.images is None or len(counts) > 1:
+            raise HoldfastError(
+                f"The data set is a mapping with the keys {', '.join(map(repr, columns))}. Pass 'image' "
+                "[N,H,W,C] or [N,C,H,W] and 'label' [N]; a split of a DatasetDict, as in data['test']."
+            )
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        return self.images[index], None if self.targets is None else self.targets[index]
+
+
+def _class_count(dataset: Any) -> int | None:
+    """The number of classes that a data set says: torchvision's `classes`, Hugging Face's ClassLabel."""
+    if (names := getattr(dataset, "classes", None)) is not None:
+        return len(names)
+    features = getattr(dataset, "features", None)
+    features = features if isinstance(features, Mapping) else {}
+    counts = (getattr(features[key], "num_classes", None) for key in LABEL_KEYS if key in features)
+    return next(counts, None)
+
+
+def class_number(label: Any, owner: str) -> int | list[int]:
+    """A label as a class number, -1 if it is None; a list as several numbers.
+
+    Raises HoldfastError if it is a float, a word, or anything else that is no whole number.
+    """
+    if label is None:
+        return -1
+    if isinstance(label, (Tensor, np.ndarray)) and math.prod(label.shape) == 1:
+        label = label.reshape(-1).tolist()[0]
+    if isinstance(label, list):
+        return [as_index(class_number(number, owner)) for number in label]  # type: ignore[arg-type]
+    try:
+        return as_index(label)
+    except TypeError:
+        raise HoldfastError(
+            f"{owner} has the label {str(label)[:60]!r} of type {type(label).__name__}, not a class "
+            "number. Let the data set give an integer from 0 on, or -1 if unknown, with a "
+            "target_transform such as classes.index."
+        ) from None
+
+
+def _label_rows(labels: list[int | list[int]]) -> Tensor:
+    """Labels int64 [B] or [B,K]; raises HoldfastError if the numbers of correct classes differ."""
+    if len({len(label) if isinstance(label, list) else 0 for label in labels}) > 1:
+        raise HoldfastError(
+            "Some images have more labels than others. Give each as many, padded with -1."
+        )
+    return torch.tensor(labels, dtype=torch.int64)
+
+
+def unreadable(image: str, error: Exception) -> HoldfastError:
+    return HoldfastError(f"{image} cannot be read as an image ({error}): replace or remove it.")
+
+
+def as_pil(image: Image.Image | Tensor | np.ndarray) -> Image.Image:
+    """Any 8-bit or [0,1] image as PIL RGB. Raises HoldfastError if it is neither."""
+    if isinstance(image, Image.Image):
+        if image.mode[0] in "IF":  # Pillow would cut off what exceeds 255
+            raise HoldfastError(f"the image is of Pillow's mode {image.mode}, not of 8 bits")
+        return image.convert("RGB")
+    if not isinstance(image, (Tensor, np.ndarray)):
+        raise HoldfastError(
+            f"An image of the data set is a {type(image).__name__}. Give a PIL image, a tensor or an array."
+        )
+    pixels = _channels_first(image)
+    if pixels.is_floating_point():
+        if not (pixels.min() >= 0 and pixels.max() <= 1):  # which is false for NaN
+            raise HoldfastError(
+                "Float images must be in [0,1], without NaN. Leave out the normalisation."
+            )
+        pixels = (pixels * 255).round().to(torch.uint8)
+    if pixels.dtype != torch.uint8:
+        raise HoldfastError(f"Images must be uint8 or floats in [0,1], not {pixels.dtype}.")
+    return TF.to_pil_image(pixels).convert("RGB")
+
+
+def _channels_first(image: Tensor | np.ndarray) -> Tensor:
+    """An image [H,W], [C,H,W] or [H,W,C] as [C,H,W]; of both, tensors are the former, arrays the latter.
+
+    Raises HoldfastError if it is none of these.
+    """
+    shape = tuple(image.shape)
+    try:
+        pixels = torch.as_tensor(image)
+    except TypeError as error:  # of an array of objects or words
+        raise HoldfastError(f"Images must be uint8 or floats in [0,1] ({error}).") from error
+    if pixels.ndim == 2:
+        return pixels[None]
+    first, last = (pixels.ndim == 3 and shape[axis] in _CHANNELS for axis in (0, -1))
+    if not first and not last:
+        raise HoldfastError(f"An image has the shape {list(shape)}, not [C,H,W] or [H,W,C].")
+    channels_last = last and not (first and isinstance(image, Tensor))
+    return pixels.permute(2, 0, 1) if channels_last else pixels
+
+
+def random_box(width: int, height: int, numbers: Sequence[float]) -> tuple[int, int, int, int]:
+    """RandomResizedCrop's (left, top, width, height): area 8 % to 100 %, ratio 3/4 to 4/3."""
+    for area, ratio, x, y in zip(*[iter(numbers)] * 4, strict=True):
+        pixels = (0.08 + 0.92 * area) * width * height
+        aspect = math.exp((2 * ratio - 1) * math.log(4 / 3))
+        w, h = round(math.sqrt(pixels * aspect)), round(math.sqrt(pixels / aspect))
+        if 0 < w <= width and 0 < h <= height:
+            return int(x * (width - w + 1)), int(y * (height - h + 1)), w, h
+    w, h = min(width, round(height * 4 / 3)), min(height, round(width * 4 / 3))
+    return (width - w) // 2, (height - h) // 2, w, h
