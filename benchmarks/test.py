@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jsonargparse import ArgumentError, Namespace
+import yaml
+from jsonargparse import ArgumentError, Namespace, get_loader, set_loader
 from jsonargparse.typing import PositiveInt
 from lightning.pytorch import Callback, LightningDataModule, Trainer
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
@@ -30,7 +31,7 @@ from ..callbacks import RunRecord, StreamCheckpoint, newest
 from ..callbacks.checkpoint import GO_ON
 from ..callbacks.observer import name_apart
 from ..datamodules.loader import death_in_a_sentence
-from ..files import read_json, unwritable, whole_file
+from ..files import check_keys, read_json, unwritable, whole_file
 from ..methods import TTAMethod
 from ..methods.backbones.load import check_name
 from ..methods.checks import check_trainer
@@ -119,6 +120,14 @@ class ParseCLI(RunCLI):
 @cache
 def parser() -> LightningArgumentParser:
     """The parser of `holdfast test`, which all runs of a process share: building one takes long."""
+    load_yaml = get_loader("yaml")
+
+    def load(text: str) -> Any:
+        if "\n" in text or "{" in text:  # else it has no two keys
+            check_keys(text)
+        return load_yaml(text)
+
+    set_loader("yaml", load, (yaml.YAMLError,))
     return ParseCLI(None).parser
 
 

@@ -25,6 +25,7 @@ MISTAKES = [
     (f"{RUN} --model Tent --model.lr 1", "Tent has no option 'lr'. List its options with "),
     (f"{RUN} --model Tent --data.imges 1", "--data.help CCC."),
     (f"{RUN} --model Tent --modle 1", "unrecognized arguments: --modle"),
+    ("test --config twice.yaml --out run", "the key 'model' is in line 1 and again in line 3"),
     (f"{RUN} --preset tint --data CCC", "no preset 'tint'. Choose from adacontrast, "),
     (f"{RUN} --model Tent --data.images many", "images"),
     (f"{RUN} --model Tent --data.difficulty hrad", "easy, medium, hard"),
@@ -78,6 +79,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         yaml.safe_dump({"data": DATA, "trainer": {"accelerator": "cpu"}})
     )
     write_suite(folder, {"Source": model("Source")}, {"digits": small_stream()})
+    (folder / "twice.yaml").write_text("model: Tent\ndata: CCC\nmodel: Source\n")
     (folder / "none").mkdir()
     (folder / "none.npz").write_bytes(b"no archive")
     for name, images in (("two", 5), ("other", 6)):

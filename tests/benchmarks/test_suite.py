@@ -150,6 +150,8 @@ def test_factors() -> None:
         ("methods: {}", "lacks out"),
         ("a: [", "not valid YAML"),
         ("out: \udcff", r"suite\.yaml .*YAML"),
+        ("methods:\n  Tent: {a: 1}\n  Tent: {a: 2}", "'Tent' is in line 2 and again in line 3"),
+        ("a: [{seeds: [1], seeds: [2]}]", "'seeds' is in line 1 and again in line 1"),
         (None, "suite.yaml"),
         ("{out: x, methods: [Tent], streams: {}}", "methods.*mapping, not .'Tent'."),
         ("{out: x, methods: {Tent: tint}, streams: {s: {}}}", "'tint' is not in methods.yaml"),
