@@ -21,9 +21,9 @@ from .text_table import duration, first_of, formatted, percent, points
 _MOST = 9  # maximum number of settings with printed details
 _POINT = 0.01  # of accuracy
 _NOTE = (
-    "accuracy and ECE in percent, mean ± sd over runs; NLL in nats; ↓: below the source model (95 % "
-    "interval over batches); collapsed: also below it over the last eighth, by more than 2 points or a "
-    "tenth of its accuracy, whichever is less"
+    "NLL in nats; ↓: below the source model (95 % interval over batches); collapsed: also below it over "
+    "the last eighth, by more than 2 points or a tenth of its accuracy, whichever is less; ?: too few "
+    "batches there for an interval, or no source model"
 )
 
 
@@ -88,7 +88,11 @@ def notes(table: pd.DataFrame) -> list[str]:
     """The protocols of the runs, and how to read the table."""
     begun = table[table["runs"] > 0][["setting", "method", "protocol"]]
     protocols = sentence(begun.itertuples(index=False, name=None))
-    lines = [f"{protocols}; accuracy", _NOTE] if protocols else [_NOTE]
+    lines = [f"{protocols}; accuracy"] if protocols else []
+    over = ", ".join(table["over"].dropna().unique())
+    spread = f", mean ± sd over {over}" if over else ""
+    intervals = "runs" if "seed" in over else "batches, as there is one seed"
+    lines.append(f"accuracy and ECE in percent{spread}; [95 %]: over {intervals}; {_NOTE}")
     if (settings := table["setting"].nunique()) > _MOST:
         more = f"for intervals, collapses and costs of the {settings} settings, pass --format csv"
         lines.append(more)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from .text_table import first_of
 
 CONTINUAL, AT_EACH, EPISODIC = "continual", "reset at each corruption", "episodic"
+ALONE = "each corruption from the source model"  # of runs with one corruption each
 _AS_GIVEN = "images as given"  # for datasets that are not Holdfast streams
 _MANY = 6  # maximum number of names listed in a sentence
 
@@ -13,9 +14,9 @@ _MANY = 6  # maximum number of names listed in a sentence
 class Protocol(NamedTuple):
     """The properties that runs must share to be averaged.
 
-    recovery: CONTINUAL, AT_EACH or EPISODIC. order: the order of labels and corruptions. images: the number
-    per corruption; None if a stream has no such number, as in CCC. classes: the mean number
-    of classes in a batch of 64, and at random, as measured, so it may differ between seeds.
+    recovery: CONTINUAL, AT_EACH, ALONE or EPISODIC. order: the order of labels and corruptions. images: the
+    number per corruption; None if a stream has no such number, as in CCC. classes: the mean number of
+    classes in a batch of 64, and at random, as measured, so it may differ between seeds.
     """
 
     recovery: str = CONTINUAL
@@ -47,10 +48,13 @@ def protocol(facts: Mapping[str, Any]) -> Protocol:
     """
     resets = {reset.get("class"): reset for reset in facts.get("resets") or ()}
     every = resets.get("PeriodicReset", {}).get("every")
-    recovery = AT_EACH if "SegmentReset" in resets else CONTINUAL
+    parts = facts.get("parts") or ()
+    recovery = ALONE if len(parts) == 1 else CONTINUAL
+    if "SegmentReset" in resets:
+        recovery = AT_EACH
     if every == 1 or (facts.get("arguments") or {}).get("episodic"):
         recovery = EPISODIC
-    sizes = {part[-1] for part in facts.get("parts") or ()}
+    sizes = {part[-1] for part in parts}
     images = sizes.pop() if len(sizes) == 1 else None
     classes = [
         w["classes_in_a_batch"] for w in facts.get("wrappers") or () if "classes_in_a_batch" in w

@@ -193,8 +193,9 @@ class Run:
     @cached_property
     def below_source(self) -> bool | None:
         """Whether the run is below the source model over the stream (`collapse.gap`)."""
-        difference = None if self.differences is None else gap([self.differences], self.lasting)
-        return None if difference is None else is_negative(difference)
+        return (
+            None if self.differences is None else is_negative(gap([self.differences], self.lasting))
+        )
 
     @cached_property
     def collapsed(self) -> bool | None:
