@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -68,7 +69,7 @@ def main(argv: list[str]) -> int:
     if not args.names:
         print(listing(chosen))
         return 0
-    _check(chosen, args.scale, args.show, bool(args.runs))
+    chosen = _available(chosen, args)
     if args.show:
         for experiment in chosen:
             picture = DOCS / experiment.paper / experiment.file_name(args.scale, ".png")
@@ -82,8 +83,15 @@ def main(argv: list[str]) -> int:
         failed = sum(e.source.execute(requests[e.name], e.name) for e in chosen)
     for experiment in chosen:
         request = requests[experiment.name]
-        evidence = experiment.source.load(request)
-        results = tabulate(experiment, evidence, request)
+        try:
+            evidence = experiment.source.load(request)
+            results = tabulate(experiment, evidence, request)
+        except HoldfastError as error:
+            if len(chosen) == 1:
+                raise
+            print(error, end="\n\n")
+            failed += 1
+            continue
         picture = write_results(experiment, results, evidence, _results_folder(experiment, request))
         if args.keep:
             keep(experiment, results, picture)
@@ -136,20 +144,31 @@ def listing(experiments: Sequence[Experiment]) -> str:
     return f"{formatted(rows)}\n{LEGEND}"
 
 
-def _check(experiments: Sequence[Experiment], scale: str, show: bool, with_runs: bool) -> None:
-    """Refuse a scale that an experiment does not have, and to show results that were not committed."""
-    for experiment in experiments:
-        scales = experiment.source.suites
-        if scales and not with_runs and scale not in scales:
-            raise HoldfastError(
-                f"{experiment.name} has no {scale} scale. Choose from {', '.join(scales)}."
-            )
-        if show and scale not in experiment.committed:
-            raise HoldfastError(
-                f"There are no committed {scale} results of {experiment.name}. Run "
-                f"`{experiment.command(scale)}` to compute them, or pass --runs FOLDER to tabulate "
-                "existing runs."
-            )
+def _available(experiments: Sequence[Experiment], args: argparse.Namespace) -> Sequence[Experiment]:
+    """Those that have the scale and, to be shown, committed results; says of a paper's others why not.
+
+    Raises HoldfastError if none has, or an experiment that was named itself has not.
+    """
+    lacking = {e.name: reason for e in experiments if (reason := _lack(e, args))}
+    named = [name for name in lacking if name in args.names]
+    if lacking and (named or len(lacking) == len(experiments)):
+        raise HoldfastError(lacking[named[0] if named else next(iter(lacking))])
+    for reason in lacking.values():
+        print(reason, file=sys.stderr)
+    return [e for e in experiments if e.name not in lacking]
+
+
+def _lack(experiment: Experiment, args: argparse.Namespace) -> str:
+    """Why an experiment cannot be shown, or made, at the scale; "" if it can."""
+    scales, scale = experiment.source.suites, args.scale
+    if scales and not args.runs and scale not in scales:
+        return f"{experiment.name} has no {scale} scale. Choose from {', '.join(scales)}."
+    if not args.show or scale in experiment.committed:
+        return ""
+    return (
+        f"There are no committed {scale} results of {experiment.name}. Run "
+        f"`{experiment.command(scale)}` to compute them, or pass --runs FOLDER to tabulate existing runs."
+    )
 
 
 def tabulate(experiment: Experiment, evidence: Evidence, request: Request) -> dict[str, Any]:
