@@ -12,8 +12,9 @@ from ... import HoldfastError
 from ...files import read_json
 from ...run_folder import CELL, PROVENANCE, SUMMARY, begun, images_used, read_rows
 from .collapse import gap, has_collapsed, is_negative, lasting, stays_below
+from .run_files import fault
 from .run_protocol import Protocol, protocol
-from .run_state import State, fault, folders, state
+from .run_state import State, folders, state
 from .run_statistics import last_eighth, mean
 from .text_table import natural
 
