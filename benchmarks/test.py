@@ -308,6 +308,10 @@ def one_sentence(message: str) -> str:
     if unknown := re.search(option, message, re.S):
         key, name = unknown[1], unknown[2].rpartition(".")[2]
         return f"{name} has no option '{unknown[3]}'. List its options with --{key}.help {name}."
+    if unknown := re.search(r"unrecognized arguments: --(\w+)", message):
+        part = {"backbone": "model", "source": "data"}.get(unknown[1])
+        hint = f"--{part}.{unknown[1]}" if part else ""
+        message += f". Did you mean {hint}?" if hint else ""
     noise = re.compile(r"Given value|Subtypes:|Errors:|<class 'NoneType'>|Does not validate")
     lines = [line.strip(" -") for line in message.splitlines() if not noise.search(line)]
     text = " ".join(line for line in lines if line)

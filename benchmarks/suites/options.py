@@ -76,7 +76,7 @@ def add_run_options(
     out: str = "`out` of the file",
     seeds: str = "`seeds` of the file",
 ) -> None:
-    """Add the options that replace keys of a suite, and those of execution; `out`, `seeds`: their defaults."""
+    """Add the options that replace keys of a suite (`out`, `seeds`: defaults), and of execution."""
     parser.add_argument("--out", help=f"output folder (default: {out})")
     parser.add_argument("--seeds", type=int, nargs="+", help=f"stream seeds (default: {seeds})")
     parser.add_argument(

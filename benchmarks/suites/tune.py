@@ -97,6 +97,8 @@ class Search:
             trials = [*first, *(second for trial in best for second in seconds(trial))]
             results = self.results(holdout, trials)
             choices[rule] = results.best(score)
+            if equal := results.equal(score):
+                print(f"{rule}: all trials of {', '.join(equal)} are equal; the first is chosen")
             self.write(Path(self.suite["out"], f"{rule}.yaml"), choices[rule].values(), results)
             tried += results.trials if self.oracle else choices[rule].values()
         results = self.results(self.suite, tried)
@@ -169,6 +171,14 @@ class Results(NamedTuple):
             means = np.nan_to_num([np.mean(self.by_seed(t, score)) for t in trials], nan=-np.inf)
             choice[key] = trials[int(np.argmax(means))]
         return choice
+
+    def equal(self, score: Score) -> list[str]:
+        """The methods whose trials, of one network, all have the same score with each seed."""
+        return [
+            method
+            for (method, _), trials in grouped(self.trials, lambda trial: trial.key).items()
+            if len(trials) > 1 and len({tuple(self.by_seed(t, score)) for t in trials}) == 1
+        ]
 
 
 def table(choices: Mapping[str, Choice], results: Results) -> pd.DataFrame:

@@ -26,7 +26,11 @@ DAMAGES: dict[str, tuple[str, bytes | None, str]] = {
     "torn": ("cell.json", b'{"names": ', "Expecting value"),
     "binary": ("summary.json", b"\xff\xfe\0", "cannot be read"),
     "missing": ("provenance.json", None, "it is missing"),
-    "short": ("record.jsonl", b'{"step": 0, "images": 10}\n', "it ends before image 20"),
+    "short": (
+        "record.jsonl",
+        b'{"step": 0, "images": 10, "seconds": 1}\n',
+        "it ends before image 20",
+    ),
     "failed": ("error.txt", b"\xff\xfe\0\033[2J out of memory", "out of memory"),
 }
 

@@ -17,6 +17,10 @@ TWO = "--trainer.devices 2 --trainer.strategy sync"
 CORRUPTIONS = "corruptions --backbone digits --source digits"
 MISTAKES = [
     ("reprot", "Did you mean holdfast report?"),
+    (
+        "test --model Tent --backbone digits --data CCC",
+        "--backbone. Did you mean --model.backbone?",
+    ),
     (f"{RUN} --model Tant", "'Tant' is unknown. Did you mean Tent?"),
     (f"{RUN} --model Tent --data Mine", "'Mine' is unknown. Choose one of CCC"),
     (f"{RUN} --model Tent --data.source Glyfs", "Did you mean Glyphs?"),

@@ -161,6 +161,26 @@ def test_factors() -> None:
             "{out: x, methods: {A: {init_arg: 1}}, streams: {}}",
             "methods/A/init_arg is no key",
         ),
+        ("{out: x, methods: {A: a}, streams: {s: {}}, seed: 43}", "seed is no key.*mean seeds"),
+        *(
+            (
+                f"{{out: x, methods: {{A: a}}, streams: {{}}, common: {{{key}: {value}}}}}",
+                f"common/{key}",
+            )
+            for key in ("trainer", "model", "data")
+            for value in ("text", "3", "null", "[1]")
+        ),
+        ("{out: x, methods: {A: {class_path: Tent, init_args: 3}}, streams: {}}", "A/init_args"),
+        ("{out: x, methods: {A: {class_path: 3}}, streams: {}}", "A/class_path"),
+        ("{out: x, methods: {A: a}, streams: {s: {init_args: text}}}", "s/init_args"),
+        (
+            "{out: x, methods: {A: a}, streams: {s: {}}, overrides: {o: {model: {init_args: 3}}}}",
+            "o/model/init_args",
+        ),
+        (
+            "{out: x, methods: {A: a}, streams: {s: {}}, overrides: {o: {methods: {A: 3}}}}",
+            "o/methods/A",
+        ),
         ("include: 3", "include.*string, not 3"),
         ("{out: x, methods: {}, streams: {s: {each: {n: 1}}}}", "s/each/n.*list, not 1"),
         (

@@ -53,7 +53,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--scale", choices=SCALES, default=EMBEDDED)
     add("--keep", action="store_true", help="write the results into the clone's package and docs")
-    add_run_options(parser, out="runs/papers/NAME", seeds="those of the table's suites")
+    add_run_options(parser, out="runs/papers/PAPER", seeds="those of the table's suites")
     add_data_options(parser)
     return parser
 
