@@ -19,7 +19,7 @@ MISTAKES = [
     ("reprot", "Did you mean holdfast report?"),
     (
         "test --model Tent --backbone digits --data CCC",
-        "--backbone. Did you mean --model.backbone?",
+        "Did you mean --model.backbone?",
     ),
     (f"{RUN} --model Tant", "'Tant' is unknown. Did you mean Tent?"),
     (f"{RUN} --model Tent --data Mine", "'Mine' is unknown. Choose one of CCC"),

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from textwrap import shorten
+from textwrap import wrap
 from typing import Any
 
 from .... import HoldfastError
@@ -139,8 +139,9 @@ def listing(experiments: Sequence[Experiment]) -> str:
     for experiment in experiments:
         counts = Counter(verdict.state for verdict in experiment.judged())
         totals = [counts.pop(state, 0) for state in STATES[:3]] + [counts.total()]
-        title = shorten(experiment.title, left, placeholder=" ...")
-        rows.append([experiment.name, *(str(total or "") for total in totals), title])
+        first, *others = wrap(experiment.title, left)
+        rows.append([experiment.name, *(str(total or "") for total in totals), first])
+        rows += [["", "", "", "", "", line] for line in others]
     return f"{formatted(rows)}\n{LEGEND}"
 
 
