@@ -43,9 +43,9 @@ def differences(
         sentences.append(_sentence(_called(path), left, right, () if everywhere else some))
     for name in ("setting",) if parts else ("method", "setting"):
         sides = [dict.fromkeys(c.names[name] for c in cells) for cells in (ours, theirs)]
-        left, right = ([n for n in sides[k] if n not in sides[1 - k]] for k in (0, 1))
-        if left or right:
-            sentences.append(_sentence(f"{name}s", _listed(left), _listed(right)))
+        only = [[n for n in sides[k] if n not in sides[1 - k]] for k in (0, 1)]
+        if any(only):
+            sentences.append(_sentence(f"{name}s", *map(_listed, only)))
     seeds = (len({cell.names["seed"] for cell in cells}) for cells in (ours, theirs))
     for name, numbers in (("seeds", [*seeds]), ("runs", [len(ours), len(theirs)])):
         if not parts and len({*numbers}) > 1:

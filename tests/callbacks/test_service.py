@@ -3,6 +3,7 @@
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
+from importlib import import_module
 from io import BytesIO
 from pathlib import Path
 
@@ -27,8 +28,7 @@ def as_file(images: np.ndarray) -> bytes:
 
 def test_24_requests_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(EXAMPLES))
-    import service  # type: ignore[import-not-found]
-
+    service = import_module("service")
     sys.modules.pop("service")
     images = Digits().images[:192].permute(0, 2, 3, 1).numpy()
     labels = Digits().labels[:192]

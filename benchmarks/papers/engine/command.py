@@ -145,7 +145,7 @@ def listing(experiments: Sequence[Experiment]) -> str:
     return f"{formatted(rows)}\n{LEGEND}"
 
 
-def _available(experiments: Sequence[Experiment], args: argparse.Namespace) -> Sequence[Experiment]:
+def _available(experiments: Sequence[Experiment], args: argparse.Namespace) -> list[Experiment]:
     """Those that have the scale and, to be shown, committed results; says of a paper's others why not.
 
     Raises HoldfastError if none has, or an experiment that was named itself has not.
