@@ -246,6 +246,11 @@ def test(cli: RunCLI, checkpoint: Path | None) -> None:
             raise stop.__context__ from None
         raise
     except OSError as error:
+        if not cli.out.is_dir():
+            raise HoldfastError(
+                f"{cli.out} was renamed or removed while its run was writing it. Restore its name and "
+                f"pass --resume, which goes on from its last checkpoint, or begin the run anew."
+            ) from error
         if error.errno not in NO_PLACE:
             raise
         raise unwritable(cli.out, error, GO_ON) from error

@@ -49,7 +49,11 @@ def publish(
         tables.check_columns(columns, numbers)
         print(formatted(numbers[[*columns]] if columns else numbers, form))
         return
+    if form == "latex" and table == "means":
+        best = numbers.groupby("setting")["accuracy"].transform("max")
+        numbers["best"] = numbers["accuracy"] == best
     lines = [*missing(everything), *remarks(runs), _figure(runs, folder)]
+    caption = ""
     shown: list[pd.DataFrame] = []
     if runs and table == "means":
         count = numbers["setting"].nunique()
@@ -58,12 +62,15 @@ def publish(
         if columns or count <= _MOST:
             shown.append(tables.details(numbers, columns))
         said = [*notes(numbers), *indistinct(tables.pairs(settings))]
+        caption = "; ".join([*notes(numbers), "bold: the highest mean"])
         lines = [f"({line})" for line in said] + lines
     elif runs and table == "runs":
         shown = [tables.runs_table(runs, columns)]
     elif runs:
         shown = [tables.pairs_table(numbers)]
-    print(*(formatted(each, form) for each in shown), sep="\n\n")
+    for number, each in enumerate(shown):
+        label = folder.resolve().name + (f"-{number}" if number else "")
+        print(formatted(each, form, caption, label), end="\n\n" if each is not shown[-1] else "\n")
     print(*lines, sep="\n", file=sys.stdout if form == "text" else sys.stderr)
 
 

@@ -18,7 +18,7 @@ from .groups import Groups
 from .run_protocol import alike
 from .run_statistics import Difference, paired
 from .runs import Run, collect
-from .text_table import decimals, percent, points
+from .text_table import BOLD, decimals, percent, points
 
 _WIDE = 6  # maximum number of settings as columns
 _BELOW = "↓"  # marks a mean below the source model's
@@ -90,14 +90,18 @@ def _gain(run: Run, other: Run | None) -> float | None:
 
 
 def _mean_text(row: Row) -> str:
-    """Mean ± sd in percent, the number of runs if some are missing, and ↓ if below the source model."""
+    """Mean ± sd in percent, the number of runs if some are missing, and ↓ if below the source model.
+
+    Of the `best`, which a table for LaTeX marks, in BOLD.
+    """
     text = points(row["accuracy"], row["sd"])
     if row["sd"] is not None:
         text += f" ± {points(row['sd'], row['sd'])}"
     if row["below_source"]:
         text += f" {_BELOW}"
-    missing = row["runs"] < row["runs_wanted"]
-    return f"{text} ({row['runs']} of {row['runs_wanted']})" if missing else text
+    if row["runs"] < row["runs_wanted"]:
+        text += f" ({row['runs']} of {row['runs_wanted']})"
+    return f"{BOLD[0]}{text}{BOLD[1]}" if row.get("best") else text
 
 
 def _collapse_text(row: Row) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ... import HoldfastError
+from ... import HoldfastError, one_of
 from ...run_folder import ERROR
 from ..common_options import command_parser
 from ..results import report
@@ -77,7 +77,10 @@ def main(argv: list[str]) -> int:
 
 def load_suite(name: str, options: RunOptions, scale: str | None = None) -> dict[str, Any]:
     """Load a suite and apply the options of the command line."""
-    return options.replace_keys(grid.filled(grid.read_suite(name, scale), options.data))
+    suite = options.replace_keys(grid.filled(grid.read_suite(name, scale), options.data))
+    for method in options.methods or ():
+        one_of(*suite["methods"], methods=method)
+    return suite
 
 
 def run_and_report(suite: dict[str, Any], options: RunOptions) -> int:

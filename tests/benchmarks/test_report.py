@@ -135,8 +135,12 @@ def test_columns_and_pairs(nine: Path, capsys: pytest.CaptureFixture) -> None:
     columns = ["--columns", "method", "accuracy", "gain_over_source"]
     assert main(["report", str(nine), "--format", "latex", *columns]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[2] == r"method & accuracy & over Source [95 \%] \\"
-    assert lines[-3] == r"Tent & 13.8 $\pm$ 0.5 $\downarrow$ & -8.3 [-9.5, -7.0] \\"
+    caption, label = lines[1:3]
+    assert caption.startswith(r"\caption{protocol: continual; images as given; accuracy; accuracy and ECE in \%")
+    assert label == rf"\label{{tab:{nine.name}}}"
+    assert r"method & accuracy & over Source [95 \%] \\" in lines
+    assert r"Tent & 13.8 $\pm$ 0.5 $\downarrow$ & -8.3 [-9.5, -7.0] \\" in lines
+    assert sum(r"\textbf{" in line for line in lines) == 2  # the best of each setting
     assert main(["report", str(nine), "--format", "csv", "--columns", "method", "sd"]) == 0
     assert capsys.readouterr().out.startswith("method,sd\nSource,")
     for wrong in (["--columns", "speed"], ["--json", *columns], ["--pairs", *columns]):
