@@ -46,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
     add("--severity", type=float, default=5, help="severity from 0 to 5 (default: 5)")
     add("--corruptions", nargs="+", default=CORRUPTIONS, help="default: the 15 of ImageNet-C")
     add("--images", type=int, help=f"per corruption (default: those of the source, at most {MOST})")
-    add_run_options(parser)
+    add_run_options(parser, out="runs/corruptions/BACKBONE", seeds="43")
     return parser
 
 

@@ -20,7 +20,7 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="run a stream of 115,200 images in place of 25,600 (about five minutes)",
     )
-    add_run_options(parser)
+    add_run_options(parser, out="runs/demo", seeds="43")
     return parser
 
 

@@ -2,17 +2,22 @@
 
 import argparse
 import ast
+import json
 from pathlib import Path
 
 METHODS = Path(__file__).parent.parent / "methods"
 
 
 def parser() -> argparse.ArgumentParser:
-    return argparse.ArgumentParser("holdfast methods", description=__doc__)
+    parser = argparse.ArgumentParser("holdfast methods", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print the names and ideas as JSON")
+    return parser
 
 
 def main(argv: list[str]) -> None:
-    parser().parse_args(argv)
+    if parser().parse_args(argv).json:
+        print(json.dumps(ideas(), indent=1))
+        return
     for name, idea in ideas().items():
         print(f"{name:12} {idea}")
     print("\nholdfast test --model.help NAME lists the arguments of a method.")

@@ -6,6 +6,7 @@ from pathlib import Path
 from .. import HoldfastError
 from .common_options import command_parser
 from .results.report import publish, status
+from .results.run_state import folders
 from .results.runs import find
 from .results.text_table import FORMATS
 
@@ -32,8 +33,8 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(argv: list[str]) -> None:
-    """Report the runs in a folder as text with a figure, as JSON, or as an HTML page."""
+def main(argv: list[str]) -> int:
+    """Report the runs in a folder as text with a figure, as JSON, or as an HTML page; 1 without runs."""
     args = parser().parse_args(argv)
     if args.columns and (args.pairs or args.format == "json"):
         raise HoldfastError(
@@ -48,3 +49,4 @@ def main(argv: list[str]) -> None:
     else:
         table = "runs" if args.runs else "pairs" if args.pairs else "means"
         publish(args.folder, args.format, table, args.columns)
+    return int(not folders(args.folder))

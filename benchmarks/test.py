@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jsonargparse import ArgumentError, Namespace
+import yaml
+from jsonargparse import ArgumentError, Namespace, get_loader, set_loader
 from jsonargparse.typing import PositiveInt
 from lightning.pytorch import Callback, LightningDataModule, Trainer
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
@@ -30,7 +31,7 @@ from ..callbacks import RunRecord, StreamCheckpoint, newest
 from ..callbacks.checkpoint import GO_ON
 from ..callbacks.observer import name_apart
 from ..datamodules.loader import death_in_a_sentence
-from ..files import read_json, unwritable, whole_file
+from ..files import check_keys, read_json, unwritable, whole_file
 from ..methods import TTAMethod
 from ..methods.backbones.load import check_name
 from ..methods.checks import check_trainer
@@ -119,6 +120,14 @@ class ParseCLI(RunCLI):
 @cache
 def parser() -> LightningArgumentParser:
     """The parser of `holdfast test`, which all runs of a process share: building one takes long."""
+    load_yaml = get_loader("yaml")
+
+    def load(text: str) -> Any:
+        if "\n" in text or "{" in text:  # else it has no two keys
+            check_keys(text)
+        return load_yaml(text)
+
+    set_loader("yaml", load, (yaml.YAMLError,))
     return ParseCLI(None).parser
 
 
@@ -237,6 +246,11 @@ def test(cli: RunCLI, checkpoint: Path | None) -> None:
             raise stop.__context__ from None
         raise
     except OSError as error:
+        if not cli.out.is_dir():
+            raise HoldfastError(
+                f"{cli.out} was renamed or removed while its run was writing it. Restore its name and "
+                f"pass --resume, which goes on from its last checkpoint, or begin the run anew."
+            ) from error
         if error.errno not in NO_PLACE:
             raise
         raise unwritable(cli.out, error, GO_ON) from error
@@ -299,6 +313,10 @@ def one_sentence(message: str) -> str:
     if unknown := re.search(option, message, re.S):
         key, name = unknown[1], unknown[2].rpartition(".")[2]
         return f"{name} has no option '{unknown[3]}'. List its options with --{key}.help {name}."
+    if unknown := re.search(r"unrecognized arguments: --(\w+)", message):
+        part = {"backbone": "model", "source": "data"}.get(unknown[1])
+        hint = f"--{part}.{unknown[1]}" if part else ""
+        message += f". Did you mean {hint}?" if hint else ""
     noise = re.compile(r"Given value|Subtypes:|Errors:|<class 'NoneType'>|Does not validate")
     lines = [line.strip(" -") for line in message.splitlines() if not noise.search(line)]
     text = " ".join(line for line in lines if line)

@@ -19,6 +19,7 @@ class Event(NamedTuple):
     name: str  # of the alarm or monitor
     step: int  # after which it was raised; the first is 0
     details: Mapping[str, float]  # its columns of the record
+    reason: str  # the evidence of its rule, in one sentence
 
 
 class Alarming(InPredictions):
@@ -31,17 +32,18 @@ class Alarming(InPredictions):
     alarm = False  # whether it is raised
     on_alarm: Callable[[Event], None] | None = None  # called once, when it is raised
     method: Adapting | None = None  # of the current step
+    reason = ""  # the evidence of its rule while the alarm is raised, in one sentence
 
     @abstractmethod
     def judge(self, logits: Tensor) -> None:
-        """Set `alarm` and `details` after a step with these scored logits [B,C]."""
+        """Set `alarm`, `details` and `reason` after a step with these scored logits [B,C]."""
 
     def listen(self, watching: Sequence[object]) -> None:
         """Find the callbacks that it depends on among those of the run; default: none."""
 
     def restart(self) -> None:
         """Clear the alarm and start again, as after a reset."""
-        self.alarm = False
+        self.alarm, self.reason = False, ""
 
     def before_step(self, method: Adapting) -> None:
         """Prepare for a step."""
@@ -52,7 +54,8 @@ class Alarming(InPredictions):
         before = self.alarm
         self.judge(logits)
         if self.alarm and not before and self.on_alarm is not None and self.method is not None:
-            self.on_alarm(Event(self.name, self.method.step_count - 1, {**self.details}))
+            step = self.method.step_count - 1
+            self.on_alarm(Event(self.name, step, {**self.details}, self.reason))
         return self.alarm
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
@@ -130,6 +133,7 @@ class Alarm(Alarming):
             getattr(self.heard, "not_finite", False),
         )
         self.memory, self.alarm = self.judged_by(self.memory, seen)
+        self.reason = self.judged_by.reason(self.memory, seen) if self.alarm else ""
         self.details = {"alarm": float(self.alarm)}
 
     def restart(self) -> None:

@@ -45,7 +45,7 @@ def provenance(trainer: Trainer, module: LightningModule) -> dict[str, Any]:
         "skipped_layers": list(method.skipped_layers),
         "torch_seed": torch.initial_seed(),
         **where,
-        "setting_id": stream_digest(stream.identity, "seed") if stream else None,
+        "setting_id": stream_digest(stream.seedless(stream.identity), "seed") if stream else None,
         "setting": list(stream.identity) if stream else [],
         "started": _now(),
         "ran_on": [{"step": 0, "images": 0, **where}],

@@ -15,7 +15,7 @@ from lightning.fabric.loggers import Logger, TensorBoardLogger
 from lightning.pytorch import LightningModule, Trainer
 
 from .. import HoldfastError
-from ..files import read_json, whole_file, write_json
+from ..files import read_json, whole_file, write_json, written
 from ..run_folder import CELL, PROVENANCE, ROWS, SUMMARY, images_used, read_rows, remove_run
 from .curves import Curves
 from .protocols import callbacks_of, method_of
@@ -43,7 +43,8 @@ class RunRecord(Curves):
         overwrite: replace the run that is in the folder, if there is one; a run that continues from a
             checkpoint replaces nothing.
 
-    Raises HoldfastError if the folder holds a run, or rows are missing that the checkpoint counts on.
+    Raises HoldfastError if the folder cannot be written or holds a run, or rows are missing that the
+    checkpoint counts on.
     """
 
     def __init__(self, folder: str | Path, every: int = 25, overwrite: bool = False) -> None:
@@ -78,10 +79,12 @@ class RunRecord(Curves):
                     "in Python Trainer.test(..., ckpt_path=newest(FOLDER)))."
                 )
             remove_run(self.folder)
-        self.folder.mkdir(parents=True, exist_ok=True)
         varied = {"factors": read_json(self.folder / CELL).get("factors", {})}
-        write_json(self.folder / PROVENANCE, provenance(trainer, module) | varied)
-        self._file = (self.folder / ROWS).open("xb", buffering=0)
+        facts = provenance(trainer, module) | varied
+        with written(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_json(self.folder / PROVENANCE, facts)
+            self._file = (self.folder / ROWS).open("xb", buffering=0)
         self.divide(trainer)
 
     def _go_on(self, size: int, trainer: Trainer, module: LightningModule) -> None:

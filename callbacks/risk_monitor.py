@@ -15,12 +15,23 @@ from ..tensors import finite_images
 from .alarm import Alarming
 from .estimator import at_most, source_outputs
 from .functional.confidence import max_confidence, probabilities
-from .functional.sequences import Bets, Running, betted, exact_upper, exceeds, lower_bound, noted
+from .functional.sequences import (
+    Bets,
+    Onset,
+    Running,
+    betted,
+    exact_upper,
+    exceeds,
+    followed,
+    lower_bound,
+    noted,
+)
 from .observer import undisturbed
 from .protocols import Adapting
 
 Array = np.ndarray
 _FEWEST = 20  # images in each half of a reference
+_LEVELS = np.arange(1, 100) / 100  # of bets, besides the limit
 _MEMORY = 0.9  # of the average class shares from which the most frequent class is taken
 
 
@@ -136,11 +147,15 @@ class RiskMonitor(Alarming):
         refit: batches after which the threshold is fitted again to the adapted model's answers on the
             source images, as in the paper; None: never. It adds a forward pass of these images.
 
-    Columns of the record: `alarm` (1 or 0), `share` (mean so far), `low` (its lower bound), `limit`.
+    Columns of the record: `alarm` (1 or 0); `since`, the image (with unit="batch", the batch) with which
+    the evidence begins, 1 for "running"; `share`, the mean since; `low`, a lower bound at level alpha / 2,
+    for "bets" the highest level, in whole points, that some mean has exceeded; `limit`. With an alarm,
+    `low` is at least `limit`, and `reason` says so in one sentence.
     """
 
-    STATE = ("alarm", "steps", "begun", "shares")
+    STATE = ("alarm", "steps", "begun", "shares", "seen", "first", "since", "reason")
     bets: Bets | None
+    seen = 0  # images so far, also before a `restart`
 
     def __init__(
         self,
@@ -176,7 +191,8 @@ class RiskMonitor(Alarming):
     def restart(self) -> None:
         """Clear the alarm and start again, at level alpha."""
         super().restart()
-        self.running, self.bets, self.steps = Running(), None, 0
+        self.running, self.bets, self.onset, self.steps = Running(), None, Onset(), 0
+        self.first = self.since = 0  # images before those that count; where the evidence begins
 
     def before_step(self, method: Adapting) -> None:
         """Fit the reference to source images before the first step, and the threshold again if due."""
@@ -206,6 +222,8 @@ class RiskMonitor(Alarming):
         return min(1.0, self.fitted().limit(self.proxy, self.alpha / 2) + self.epsilon)
 
     def judge(self, logits: Tensor) -> None:
+        self.first = self.first if self.running.n else self.seen
+        self.seen += len(logits)
         logits = logits.detach()[finite_images(logits)].float()
         if not len(logits):
             return
@@ -238,18 +256,43 @@ class RiskMonitor(Alarming):
         self.steps += 1
         self.running = noted(self.running, values)
         if self.rule == "bets":
-            self.bets = betted(self.bets or Bets(limit), values)
-            self.alarm |= bool(self.bets.highest >= 1 / level)
+            low, share = self._bet(values, limit, level)
         else:
             self.alarm |= bool(exceeds(self.running, limit, level))
-        share, low = self.running.mean, lower_bound(self.running, level)
-        self.details = {"alarm": float(self.alarm), "share": share, "low": low, "limit": limit}
+            low, share, self.since = lower_bound(self.running, level), self.running.mean, 1
+        since = self.since + (self.first if self.unit == "image" else 0)
+        evidence = {"since": since, "share": share, "low": low, "limit": limit}
+        self.details = {"alarm": float(self.alarm), **evidence}
+        if self.alarm and not self.reason:
+            self.reason = (
+                f"since {self.unit} {since:,} at least {100 * low:.1f} % of the answers are "
+                f"{self._counted}; {100 * limit:.1f} % are tolerated (risk of a false alarm: "
+                f"{100 * self.alpha:g} %)"
+            )
+
+    def _bet(self, values: Array, limit: float, level: float) -> tuple[float, float]:
+        """Update the bets; returns the highest level that they refute, and the mean since the onset."""
+        levels = np.r_[limit, _LEVELS]
+        self.bets = betted(self.bets or Bets(levels), values[:, None].repeat(len(levels), 1))
+        self.onset = followed(self.onset, values, limit)
+        self.since, share = self.onset.best
+        refuted = levels[self.bets.highest >= 1 / level]
+        self.alarm |= limit in refuted
+        return float(refuted.max(initial=0)), share
+
+    @property
+    def _counted(self) -> str:
+        """What an answer that counts is."""
+        if self.proxy == "concentration":
+            return "of one class"
+        return "doubtful" if self.fitted().at_fault is None else "wrong or doubtful"
 
     def state_dict(self) -> dict[str, Any]:
         bets = self.bets and [torch.from_numpy(np.asarray(value)) for value in self.bets]
         state = super().state_dict()
         state["reference"] = self._fitted and asdict(self._fitted)
         state["bets"], state["running"] = bets, tuple(self.running)
+        state["onset"] = [torch.from_numpy(np.asarray(value)) for value in self.onset]
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -259,3 +302,4 @@ class RiskMonitor(Alarming):
         bets = state_dict["bets"]
         self.bets = bets and Bets(*(value.numpy() for value in bets))
         self.running = Running(*state_dict["running"])
+        self.onset = Onset(*(value.numpy() for value in state_dict["onset"]))

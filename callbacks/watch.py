@@ -1,6 +1,8 @@
 """A method with its estimators and its reset, without a Trainer."""
 
+import threading
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any
 
 from torch import Tensor
@@ -47,6 +49,7 @@ class Watch:
     ) -> None:
         self.method, self.estimators, self.reset = method, list(estimators), reset
         self.monitors = list(monitors)
+        self._one_at_a_time = threading.RLock()
         watching = [*self.estimators, *self.monitors]
         name_apart(watching)
         for monitor in self.monitors:
@@ -58,8 +61,13 @@ class Watch:
     def step(self, images: Tensor) -> Tensor:
         """One online step on images [B,3,H,W] in [0,1]; returns the logits [B,C] that are scored.
 
-        Raises HoldfastError if the images are not such a batch; nothing has changed then.
+        Threads take turns. Raises HoldfastError if the images are not such a batch; nothing has changed
+        then.
         """
+        with self._one_at_a_time:
+            return self._step(images)
+
+    def _step(self, images: Tensor) -> Tensor:
         self.method.check_images(images)
         if self.reset is not None:
             self.reset.before_step(self.method)
@@ -87,8 +95,13 @@ class Watch:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that the next steps depend on, for `torch.save`; loads with `weights_only=True`."""
-        return {"identity": self.identity, "states": [part.state_dict() for part in self._parts()]}
+        """Everything that the next steps depend on, for `torch.save`; loads with `weights_only=True`.
+
+        It is a copy, so that other threads may go on with steps.
+        """
+        with self._one_at_a_time:
+            states = deepcopy([part.state_dict() for part in self._parts()])
+            return {"identity": self.identity, "states": states}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a `state_dict`, with the same bits.
@@ -103,8 +116,17 @@ class Watch:
             )
         remedy = "Make this Watch with the arguments of the saved one."
         check_same(state["identity"], self.identity, "state belongs to another Watch", remedy)
-        for part, saved in zip(self._parts(), state["states"], strict=True):
-            part.load_state_dict(saved)
+        with self._one_at_a_time:
+            for part, saved in zip(self._parts(), state["states"], strict=True):
+                part.load_state_dict(saved)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            k: v for k, v in vars(self).items() if k != "_one_at_a_time"
+        }  # locks have no copies
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _one_at_a_time=threading.RLock())
 
     def _parts(self) -> list[Any]:
         """All that has a state."""

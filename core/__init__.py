@@ -41,5 +41,5 @@ def one_of(*allowed: str, **values: str) -> None:
     """
     for name, value in values.items():
         if value not in allowed:
-            choices = " or ".join([", ".join(allowed[:-1]), allowed[-1]])
+            choices = " or ".join(filter(None, [", ".join(allowed[:-1]), allowed[-1]]))
             raise HoldfastError(f"{name}={value!r} is unknown. Choose {choices}.")

@@ -42,6 +42,10 @@ class Rule(ABC):
     @abstractmethod
     def __call__(self, state: State, seen: Seen) -> tuple[State, bool]: ...
 
+    def reason(self, state: State, seen: Seen) -> str:
+        """The evidence for an alarm after a batch that led to this state, in one sentence."""
+        return f"{self} is true"
+
 
 @dataclass(frozen=True)
 class Drop(Rule):
@@ -77,6 +81,17 @@ class Drop(Rule):
             dropped = high + 100 * self.margin < low
         return estimates, last[-1] < 100 * self.floor or dropped
 
+    def reason(self, state: State, seen: Seen) -> str:
+        if seen.not_finite:
+            return "the images or the logits of the last batch are not finite"
+        if state[-1] < 100 * self.floor:
+            return f"the last estimate, {state[-1]:.1f} %, is below {100 * self.floor:g} %"
+        means = (sum(part) / self.window for part in (state[-self.window :], state[: self.window]))
+        text = (
+            "the mean of the last {0} estimates is {1:.1f} %, that of the {0} before was {2:.1f} %"
+        )
+        return text.format(self.window, *means)
+
 
 @dataclass(frozen=True)
 class BelowSource(Rule):
@@ -101,6 +116,11 @@ class BelowSource(Rule):
         accuracy, source = (sum(values) / len(pairs) for values in zip(*pairs, strict=True))
         return pairs, bool(is_below(accuracy, source, self.margin))
 
+    def reason(self, state: State, seen: Seen) -> str:
+        accuracy, source = (100 * sum(values) / len(state) for values in zip(*state, strict=True))
+        text = f"over the last {len(state)} batches the estimate is {accuracy:.1f} %"
+        return f"{text}, the source model's {source:.1f} %"
+
 
 @dataclass(frozen=True)
 class Collapse(BelowSource):
@@ -111,6 +131,9 @@ class Collapse(BelowSource):
         pairs, alarm = super().__call__(pairs, seen)
         count = min(count + 1, self.window) if alarm else 0
         return (count, pairs), count == self.window
+
+    def reason(self, state: State, seen: Seen) -> str:
+        return f"{super().reason(state[1], seen)}, and was below it {state[0]} times in a row"
 
 
 RULES: dict[str, type[Rule]] = {"drop": Drop, "below source": BelowSource, "collapse": Collapse}

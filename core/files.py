@@ -79,14 +79,40 @@ def read_json(path: Path) -> dict[str, Any]:
 def read_yaml(path: Path) -> Any:
     """The content of a YAML file.
 
-    Raises HoldfastError if it is damaged, or cannot be read.
+    Raises HoldfastError if it is damaged, has a key twice, or cannot be read.
     """
     import yaml  # not at the top: few need it
 
     try:
-        return yaml.load(path.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        text = path.read_text()
+        check_keys(text)
+        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise HoldfastError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+
+
+def check_keys(text: str) -> None:
+    """Raise yaml.YAMLError if a mapping in a YAML text has a key twice, which PyYAML allows."""
+    import yaml  # not at the top: few need it
+
+    nodes = [yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))]
+    checked: set[int] = set()
+    for node in nodes:  # which grows
+        if not isinstance(node, yaml.CollectionNode) or id(node) in checked:
+            continue
+        checked.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            nodes += node.value
+            continue
+        lines: dict[tuple[str, str], int] = {}
+        for key, value in node.value:
+            nodes.append(value)
+            name, line = (key.tag, str(key.value)), key.start_mark.line + 1
+            if first := lines.get(name):
+                raise yaml.YAMLError(
+                    f"the key '{key.value}' is in line {first} and again in line {line}"
+                )
+            lines[name] = line
 
 
 def unreadable(path: Path, why: str) -> HoldfastError:

@@ -1,5 +1,6 @@
 """The files of a run's folder: their names, reading them while they are written, and who writes."""
 
+import fcntl
 import json
 import os
 import socket
@@ -11,7 +12,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from . import HoldfastError
-from .files import reason, unreadable, written
+from .files import reason, unreadable, whole_file, written
 
 ROWS, PROVENANCE, SUMMARY = "record.jsonl", "provenance.json", "summary.json"  # of every run
 CONFIG, CHECKPOINTS = "config.yaml", "checkpoints"  # the resolved configuration; a folder
@@ -36,8 +37,14 @@ def held(folder: Path) -> Iterator[None]:
 
     Raises:
         Busy: if another process holds it.
-        HoldfastError: if the folder cannot be written.
+        HoldfastError: if the folder cannot be written, or a file in it is a link.
     """
+    for name in (LOCK, ROWS, OUTPUT):  # which are written in place
+        if (folder / name).is_symlink():
+            raise HoldfastError(
+                f"{folder / name} is a link, whose target this run would overwrite. Copy the folder with "
+                "`cp -rL`, and pass the copy."
+            )
     with written(folder):
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / LOCK)
@@ -45,7 +52,8 @@ def held(folder: Path) -> Iterator[None]:
             lock.acquire(timeout=1)  # `owner` holds it for an instant
         except Timeout:
             raise Busy(f"{folder} is being run by {owner(folder) or 'another process'}.") from None
-        (folder / OWNER).write_text(f"{socket.gethostname()}, process {os.getpid()}")
+        with whole_file(folder / OWNER, durable=False) as partial:
+            partial.write_text(f"{socket.gethostname()}, process {os.getpid()}")
     try:
         yield
     finally:
@@ -54,13 +62,14 @@ def held(folder: Path) -> Iterator[None]:
 
 def owner(folder: Path) -> str | None:
     """Host and process that hold a run's folder; None if none does."""
-    if not (folder / LOCK).exists():
-        return None
     try:
-        with FileLock(folder / LOCK, timeout=0):
-            return None
-    except Timeout:
+        with (folder / LOCK).open() as file:  # for reading, as the folder may be read-only
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
         return (folder / OWNER).read_text() if (folder / OWNER).exists() else "another process"
+    except OSError:  # none, or one that cannot be read
+        pass
+    return None
 
 
 def read_rows(folder: Path) -> list[dict[str, Any]]:

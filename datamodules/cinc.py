@@ -63,12 +63,19 @@ class CINC(Concatenation):
                 f"{name} takes either `source` (clean images) or `folder`. Pass exactly one."
             )
         in_range(0, len(self.orders) - 1, order=order)
+        self.seeded = order is None
         number = seed % len(self.orders) if order is None else order
         parts = []
         for corruption in self.orders[number]:
             images = source or ImageNet(self.find_folder(str(folder), corruption, severity))
             parts.append(Part(((corruption, severity),), images, each or len(images)))
         super().__init__(parts, precorrupted=source is None, seed=seed, quality=quality, **kwargs)
+
+    def seedless(self, facts: dict[str, Any]) -> dict[str, Any]:
+        if not self.seeded:
+            return facts
+        facts = facts | {"parts": sorted(facts["parts"])}
+        return facts | ({"source": "", "content": ""} if self.precorrupted else {})  # of the first
 
     def find_folder(self, folder: str, corruption: str, severity: int) -> Path:
         """The folder of a corruption; in the unpacked archives it may be inside a folder of its kind.

@@ -44,6 +44,7 @@ class CorrelatedLabels(ReorderingWrapper):
     """
 
     facts = ("seed", "delta", "slots", "window", "classes_in_a_batch")
+    measured = ("classes_in_a_batch",)
 
     def __init__(
         self,
@@ -91,12 +92,9 @@ class CorrelatedLabels(ReorderingWrapper):
 
     @classmethod
     def order_of(cls, facts: Mapping[str, Any], inner: str) -> str:
-        terms = [f"delta {facts['delta']:g}"] if facts["delta"] else []
-        if "classes_in_a_batch" in facts:
-            text = "{:.0f} classes in a batch of 64, {:.0f} at random"
-            terms.append(text.format(*facts["classes_in_a_batch"]))
-        change = "labels correlated" if facts["delta"] else "labels sorted"
-        return other_labels(inner, f"{change} ({'; '.join(terms)})" if terms else change)
+        delta = facts["delta"]
+        change = f"labels correlated (delta {delta:g})" if delta else "labels sorted"
+        return other_labels(inner, change)
 
     def positions(self, index: Tensor) -> Tensor:
         if self.window is None:
@@ -147,6 +145,9 @@ class ClassImbalance(StreamWrapper):
     @classmethod
     def order_of(cls, facts: Mapping[str, Any], inner: str) -> str:
         return other_labels(inner, f"classes imbalanced {facts['ratio']:g} to 1")
+
+    def seedless(self, facts: dict[str, Any]) -> dict[str, Any]:
+        return super().seedless({**facts, "images": self.stream.images})
 
     def segments(self) -> Iterator[tuple[Corruptions, int]]:
         end = self.stream.images

@@ -76,6 +76,10 @@ class Omitting(StreamWrapper):
         facts |= self.chosen.facts
         return self.stream.identity | {"images": self.images, "omitting": facts}
 
+    def seedless(self, facts: dict[str, Any]) -> dict[str, Any]:
+        settings = {name: facts["omitting"][name] for name in ("pool", "top", "entropy")}
+        return self.stream.seedless(facts) | {"omitting": settings}
+
     @property
     def order(self) -> str:
         return self.stream.order

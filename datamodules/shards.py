@@ -65,6 +65,9 @@ class CCCShards(Stream):
         # The stream that the shards were made of, whichever class reads them.
         return super().identity | {"stream": "CCC", "target": self.target, "speed": self.speed}
 
+    def seedless(self, facts: dict[str, Any]) -> dict[str, Any]:
+        return facts | {"source": ""}  # which names the seed
+
     @property
     def order(self) -> str:
         return INDEPENDENT

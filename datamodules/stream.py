@@ -109,6 +109,10 @@ class Stream(LightningDataModule, ABC):
         changed = any(getattr(type(self), name) is not getattr(Stream, name) for name in drawing)
         return type(self).__name__ if changed else INDEPENDENT
 
+    def seedless(self, facts: dict[str, Any]) -> dict[str, Any]:
+        """The facts of an `identity` without what follows from the seed, such as an order drawn from it."""
+        return facts
+
     def setup(self, stage: str) -> None:
         """Fit the images to the network; warn if the run will take long, as some papers' do."""
         if self.trainer is not None:

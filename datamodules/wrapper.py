@@ -34,6 +34,7 @@ class StreamWrapper(Stream):
     """
 
     facts: tuple[str, ...] = ("seed",)  # the attributes that determine the order
+    measured: tuple[str, ...] = ()  # those of them that follow from the others
 
     def __init__(
         self,
@@ -58,6 +59,12 @@ class StreamWrapper(Stream):
         inner = self.stream.identity
         entry = {"wrapper": type(self).__name__, **self._facts(), "order": self.order}
         return {**inner, "images": self.images, "wrappers": [*inner.get("wrappers", []), entry]}
+
+    def seedless(self, facts: dict[str, Any]) -> dict[str, Any]:
+        *inner, entry = facts["wrappers"]
+        facts = self.stream.seedless({**facts, "wrappers": inner})
+        entry = {name: value for name, value in entry.items() if name not in self.measured}
+        return facts | {"wrappers": [*facts["wrappers"], entry]}
 
     def _facts(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.facts}

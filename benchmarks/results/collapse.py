@@ -62,17 +62,18 @@ def has_collapsed(values: Array, reference: Array, block: int = 1) -> bool | Non
     """Whether batch accuracies [n] at the end of a stream indicate a collapsed model.
 
     They do if their mean is below the source model's on the same batches by more than `margin` and the
-    interval of the difference excludes 0. None without labels.
+    interval of the difference excludes 0. None without labels, and if they are too few for an interval.
     """
     difference = gap([values - reference], block)
-    if difference is None:
+    negative = is_negative(difference)
+    if difference is None or negative is None:
         return None
-    return is_negative(difference) and bool(-difference.mean > margin(np.nanmean(reference)))
+    return negative and bool(-difference.mean > margin(np.nanmean(reference)))
 
 
-def is_negative(difference: Difference) -> bool:
-    """Whether a difference, or its interval if it has one, lies below 0."""
-    return (difference.mean if difference.high is None else difference.high) < 0
+def is_negative(difference: Difference | None) -> bool | None:
+    """Whether the interval of a difference lies below 0; None without an interval."""
+    return None if difference is None or difference.high is None else difference.high < 0
 
 
 def lasting(names: list[Any]) -> int:

@@ -21,9 +21,9 @@ from .text_table import duration, first_of, formatted, percent, points
 _MOST = 9  # maximum number of settings with printed details
 _POINT = 0.01  # of accuracy
 _NOTE = (
-    "accuracy and ECE in percent, mean ± sd over runs; NLL in nats; ↓: below the source model (95 % "
-    "interval over batches); collapsed: also below it over the last eighth, by more than 2 points or a "
-    "tenth of its accuracy, whichever is less"
+    "NLL in nats; ↓: below the source model (95 % interval over batches); collapsed: also below it over "
+    "the last eighth, by more than 2 points or a tenth of its accuracy, whichever is less; ?: too few "
+    "batches there for an interval, or no source model"
 )
 
 
@@ -49,7 +49,11 @@ def publish(
         tables.check_columns(columns, numbers)
         print(formatted(numbers[[*columns]] if columns else numbers, form))
         return
+    if form == "latex" and table == "means":
+        best = numbers.groupby("setting")["accuracy"].transform("max")
+        numbers["best"] = numbers["accuracy"] == best
     lines = [*missing(everything), *remarks(runs), _figure(runs, folder)]
+    caption = ""
     shown: list[pd.DataFrame] = []
     if runs and table == "means":
         count = numbers["setting"].nunique()
@@ -58,12 +62,15 @@ def publish(
         if columns or count <= _MOST:
             shown.append(tables.details(numbers, columns))
         said = [*notes(numbers), *indistinct(tables.pairs(settings))]
+        caption = "; ".join([*notes(numbers), "bold: the highest mean"])
         lines = [f"({line})" for line in said] + lines
     elif runs and table == "runs":
         shown = [tables.runs_table(runs, columns)]
     elif runs:
         shown = [tables.pairs_table(numbers)]
-    print(*(formatted(each, form) for each in shown), sep="\n\n")
+    for number, each in enumerate(shown):
+        label = folder.resolve().name + (f"-{number}" if number else "")
+        print(formatted(each, form, caption, label), end="\n\n" if each is not shown[-1] else "\n")
     print(*lines, sep="\n", file=sys.stdout if form == "text" else sys.stderr)
 
 
@@ -88,7 +95,11 @@ def notes(table: pd.DataFrame) -> list[str]:
     """The protocols of the runs, and how to read the table."""
     begun = table[table["runs"] > 0][["setting", "method", "protocol"]]
     protocols = sentence(begun.itertuples(index=False, name=None))
-    lines = [f"{protocols}; accuracy", _NOTE] if protocols else [_NOTE]
+    lines = [f"{protocols}; accuracy"] if protocols else []
+    over = ", ".join(table["over"].dropna().unique())
+    spread = f", mean ± sd over {over}" if over else ""
+    intervals = "runs" if "seed" in over else "batches, as there is one seed"
+    lines.append(f"accuracy and ECE in percent{spread}; [95 %]: over {intervals}; {_NOTE}")
     if (settings := table["setting"].nunique()) > _MOST:
         more = f"for intervals, collapses and costs of the {settings} settings, pass --format csv"
         lines.append(more)

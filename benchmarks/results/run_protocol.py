@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from .text_table import first_of
 
 CONTINUAL, AT_EACH, EPISODIC = "continual", "reset at each corruption", "episodic"
+ALONE = "each corruption from the source model"  # of runs with one corruption each
 _AS_GIVEN = "images as given"  # for datasets that are not Holdfast streams
 _MANY = 6  # maximum number of names listed in a sentence
 
@@ -13,21 +14,29 @@ _MANY = 6  # maximum number of names listed in a sentence
 class Protocol(NamedTuple):
     """The properties that runs must share to be averaged.
 
-    recovery: CONTINUAL, AT_EACH or EPISODIC. order: the order of labels and corruptions. images: the number
-    per corruption; None if a stream has no such number, as in CCC.
+    recovery: CONTINUAL, AT_EACH, ALONE or EPISODIC. order: the order of labels and corruptions. images: the
+    number per corruption; None if a stream has no such number, as in CCC. classes: the mean number of
+    classes in a batch of 64, and at random, as measured, so it may differ between seeds.
     """
 
     recovery: str = CONTINUAL
     order: str = _AS_GIVEN
     images: int | None = None
+    classes: tuple[float, float] | None = None
 
     @property
     def stream(self) -> str:
         """The part of the protocol that does not depend on the method."""
         return self.order + (f", {self.images:,} images of each corruption" if self.images else "")
 
+    @property
+    def measured(self) -> str:
+        """`stream`, and the measured numbers of classes."""
+        text = ", {:.0f} classes in a batch of 64 ({:.0f} at random)"
+        return self.stream + (text.format(*self.classes) if self.classes else "")
+
     def __str__(self) -> str:
-        return f"{self.recovery}, {self.stream}, accuracy"
+        return f"{self.recovery}, {self.measured}, accuracy"
 
 
 def protocol(facts: Mapping[str, Any]) -> Protocol:
@@ -39,12 +48,18 @@ def protocol(facts: Mapping[str, Any]) -> Protocol:
     """
     resets = {reset.get("class"): reset for reset in facts.get("resets") or ()}
     every = resets.get("PeriodicReset", {}).get("every")
-    recovery = AT_EACH if "SegmentReset" in resets else CONTINUAL
+    parts = facts.get("parts") or ()
+    recovery = ALONE if len(parts) == 1 else CONTINUAL
+    if "SegmentReset" in resets:
+        recovery = AT_EACH
     if every == 1 or (facts.get("arguments") or {}).get("episodic"):
         recovery = EPISODIC
-    sizes = {part[-1] for part in facts.get("parts") or ()}
+    sizes = {part[-1] for part in parts}
     images = sizes.pop() if len(sizes) == 1 else None
-    return Protocol(recovery, _order(facts), images)
+    classes = [
+        w["classes_in_a_batch"] for w in facts.get("wrappers") or () if "classes_in_a_batch" in w
+    ]
+    return Protocol(recovery, _order(facts), images, tuple(classes[-1]) if classes else None)
 
 
 def _order(facts: Mapping[str, Any]) -> str:
@@ -83,7 +98,7 @@ def sentence(runs: Iterable[tuple[str, str, Protocol]]) -> str:
     if not known:
         return ""
     recoveries = _with_names((protocol.recovery, method) for _, method, protocol in known)
-    streams = _with_names((protocol.stream, setting) for setting, _, protocol in known)
+    streams = _with_names((protocol.measured, setting) for setting, _, protocol in known)
     return f"protocol: {recoveries}; {streams}"
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ... import HoldfastError
-from ...files import read_json, unreadable
-from ...run_folder import CELL, LOCK, PROVENANCE, ROWS, SUMMARY, error_of, last_images, owner
+from ...run_folder import CELL, LOCK, ROWS, SUMMARY, error_of, owner
+from .run_files import fault
 
 STATES = ("finished", "running", "cut", "failed", "waiting")
 _FRESH = 60  # seconds since the last row of a run that still goes on
@@ -27,20 +27,6 @@ def folders(folder: Path) -> list[Path]:
     if not folder.is_dir():
         raise HoldfastError(f"{folder} is not a folder. Pass the folder of a run or of a suite.")
     return sorted({path.parent for name in (CELL, ROWS) for path in folder.rglob(name)})
-
-
-def fault(folder: Path) -> str | None:
-    """Why the small files of a run cannot be read; None if they can."""
-    try:
-        facts = [read_json(folder / name) for name in (CELL, SUMMARY, PROVENANCE)]
-        if (folder / ROWS).exists() and not facts[-1]:
-            raise unreadable(folder / PROVENANCE, "it is missing")
-        # As in a copy of a running folder to which the summary was added later.
-        if (end := facts[1].get("images")) and end != last_images(folder):
-            raise unreadable(folder / ROWS, f"it ends before image {end:,}, the last of the run")
-    except HoldfastError as error:
-        return str(error)
-    return None
 
 
 def state(folder: Path) -> State:

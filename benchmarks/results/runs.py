@@ -12,8 +12,9 @@ from ... import HoldfastError
 from ...files import read_json
 from ...run_folder import CELL, PROVENANCE, SUMMARY, begun, images_used, read_rows
 from .collapse import gap, has_collapsed, is_negative, lasting, stays_below
+from .run_files import fault
 from .run_protocol import Protocol, protocol
-from .run_state import State, fault, folders, state
+from .run_state import State, folders, state
 from .run_statistics import last_eighth, mean
 from .text_table import natural
 
@@ -193,8 +194,9 @@ class Run:
     @cached_property
     def below_source(self) -> bool | None:
         """Whether the run is below the source model over the stream (`collapse.gap`)."""
-        difference = None if self.differences is None else gap([self.differences], self.lasting)
-        return None if difference is None else is_negative(difference)
+        return (
+            None if self.differences is None else is_negative(gap([self.differences], self.lasting))
+        )
 
     @cached_property
     def collapsed(self) -> bool | None:

@@ -4,22 +4,21 @@ A row is a mapping from names, which JSON and CSV have too, to values: accuracie
 `run_row` makes the row of a run, `means` those of the runs of one method in one setting.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from scipy.special import stdtrit
 
 from ... import one_of
 from .collapse import gap, is_negative
 from .groups import Groups
 from .run_protocol import alike
-from .run_statistics import LEVEL, Difference, paired
+from .run_statistics import Difference, paired
 from .runs import Run, collect
-from .text_table import decimals, percent, points
+from .text_table import BOLD, decimals, percent, points
 
 _WIDE = 6  # maximum number of settings as columns
 _BELOW = "↓"  # marks a mean below the source model's
@@ -91,14 +90,18 @@ def _gain(run: Run, other: Run | None) -> float | None:
 
 
 def _mean_text(row: Row) -> str:
-    """Mean ± sd in percent, the number of runs if some are missing, and ↓ if below the source model."""
+    """Mean ± sd in percent, the number of runs if some are missing, and ↓ if below the source model.
+
+    Of the `best`, which a table for LaTeX marks, in BOLD.
+    """
     text = points(row["accuracy"], row["sd"])
     if row["sd"] is not None:
         text += f" ± {points(row['sd'], row['sd'])}"
     if row["below_source"]:
         text += f" {_BELOW}"
-    missing = row["runs"] < row["runs_wanted"]
-    return f"{text} ({row['runs']} of {row['runs_wanted']})" if missing else text
+    if row["runs"] < row["runs_wanted"]:
+        text += f" ({row['runs']} of {row['runs_wanted']})"
+    return f"{BOLD[0]}{text}{BOLD[1]}" if row.get("best") else text
 
 
 def _collapse_text(row: Row) -> str:
@@ -214,10 +217,13 @@ def means(settings: Groups) -> pd.DataFrame:
     by_method = results.groupby(["setting", "method"], sort=False)
     table = by_method.agg(**aggregates).reset_index()
     table["runs_wanted"] = table["setting"].map(results.groupby("setting")["place"].nunique())
-    for name in ("gain_over_source", "gain_over_bnadapt"):
-        error, count = by_method[name].sem().to_numpy(), by_method[name].count().to_numpy()
-        half = stdtrit(count - 1, (1 + LEVEL) / 2) * error
-        table[f"{name}_low"], table[f"{name}_high"] = table[name] - half, table[name] + half
+    for other in ("source", "bnadapt"):
+        linked = [[(run, getattr(run, other)) for run in runs] for runs in scored]
+        gaps = [_difference([p for p in same if _gain(*p) is not None]) for same in linked]
+        for end in _PARTS[:2]:
+            ends = [None if gap is None else getattr(gap, end) for gap in gaps]
+            table[f"gain_over_{other}_{end}"] = pd.Series(ends, dtype=float)
+    table["over"] = pd.Series(map(_varied, scored), dtype=object)
     protocols = [runs[0].protocol if runs else None for runs in scored]
     table["below_source"] = pd.Series(map(_below_source, scored), dtype=object)
     table["protocol"] = pd.Series(protocols, dtype=object)
@@ -236,8 +242,35 @@ def _below_source(runs: Sequence[Run]) -> bool | None:
     """Whether runs are significantly below the source model (95 % interval over batches)."""
     others = [run for run in runs if run.adapts and run.source is not run]
     differences = [run.differences for run in others if run.differences is not None]
-    difference = gap(differences, max((run.lasting for run in others), default=1))
-    return None if difference is None else is_negative(difference)
+    return is_negative(gap(differences, max((run.lasting for run in others), default=1)))
+
+
+def _varied(runs: Sequence[Run]) -> str | None:
+    """What differs between runs of one method and setting; None of one run."""
+    names = ("stream", "seed")
+    varied = [f"{name}s" for name in names if len({getattr(run, name) for run in runs}) > 1]
+    return " and ".join(varied) or None
+
+
+def _difference(pairs: Sequence[tuple[Run, Run]]) -> Difference | None:
+    """The accuracy of runs minus that of others on the same images; None of none.
+
+    The 95 % interval is Student's over runs of several seeds; runs of one seed vary only in their data, so
+    theirs is over batches (`collapse.gap`). It ends at the largest possible difference.
+    """
+    if len({run.seed for run, _ in pairs}) > 1:
+        values = [{n: pair[k].accuracy or 0.0 for n, pair in enumerate(pairs)} for k in (0, 1)]
+        difference = paired(*values)
+    else:
+        sizes = [min(len(run.rows), len(other.rows)) for run, other in pairs]
+        batches = [
+            run.column("accuracy")[:size] - other.column("accuracy")[:size]
+            for size, (run, other) in zip(sizes, pairs, strict=True)
+        ]
+        difference = gap(batches, max((run.lasting for run, _ in pairs), default=1))
+    if difference is None or difference.low is None or difference.high is None:
+        return difference
+    return difference._replace(low=max(difference.low, -1.0), high=min(difference.high, 1.0))
 
 
 def records(table: pd.DataFrame) -> list[Row]:
@@ -276,7 +309,7 @@ def _average(rows: pd.DataFrame, settings: int) -> str:
 def pairs(settings: Groups) -> pd.DataFrame:
     """One row per setting and pair of methods: the difference in accuracy, with its 95 % interval.
 
-    Differences are paired by stream and seed; of a single common run, by batch (`collapse.gap`).
+    Differences are paired by stream and seed (`_difference`).
     """
     rows = []
     for setting, methods in settings.items():
@@ -285,22 +318,12 @@ def pairs(settings: Groups) -> pd.DataFrame:
             for name, runs in methods.items()
         }
         for first, second in combinations(scored, 2):
-            if (difference := _compared(scored[first], scored[second])) is not None:
+            ours, theirs = scored[first], scored[second]
+            common = [(run, theirs[name]) for name, run in ours.items() if name in theirs]
+            if (difference := _difference(common)) is not None:
                 rows.append((setting, first, second, *difference))
     columns = ["setting", "method", "other", "difference", *_PARTS]
     return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(columns[3:6], float))
-
-
-def _compared(ours: Mapping[str, Run], theirs: Mapping[str, Run]) -> Difference | None:
-    """The accuracy of runs minus that of others by stream; None if they have no stream in common."""
-    common = [name for name in ours if name in theirs]
-    if len(common) != 1:
-        values = ({name: run.accuracy or 0.0 for name, run in o.items()} for o in (ours, theirs))
-        return paired(*values)
-    run, other = ours[common[0]], theirs[common[0]]
-    size = min(len(run.rows), len(other.rows))
-    batches = run.column("accuracy")[:size] - other.column("accuracy")[:size]
-    return gap([batches], run.lasting)
 
 
 def pairs_table(table: pd.DataFrame) -> pd.DataFrame:

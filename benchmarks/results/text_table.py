@@ -10,7 +10,8 @@ from ... import printable
 
 _TEXTS = ("text", "markdown", "latex")
 FORMATS = (*_TEXTS, "csv", "json")
-_LATEX = {"±": r"$\pm$", "×": r"$\times$", "↓": r"$\downarrow$"}
+BOLD = "⟪⟫"  # around a text that LaTeX prints in bold
+_LATEX = {"±": r"$\pm$", "×": r"$\times$", "↓": r"$\downarrow$", "⟪": r"\textbf{", "⟫": "}"}
 
 _Lines = Sequence[Sequence[str]]  # the lines of a table
 
@@ -62,8 +63,13 @@ def natural(name: str) -> list[tuple[int, str]]:
     return [(int(word), "") if word.isdecimal() else (-1, word) for word in words]
 
 
-def formatted(table: pd.DataFrame | _Lines, form: str = "text") -> str:
-    """A table in one of FORMATS, without its index; of lines, the first is the head."""
+def formatted(
+    table: pd.DataFrame | _Lines, form: str = "text", caption: str = "", label: str = ""
+) -> str:
+    """A table in one of FORMATS, without its index; of lines, the first is the head.
+
+    caption, label: of a LaTeX table; without a caption it is only the tabular.
+    """
     if not isinstance(table, pd.DataFrame):
         table = pd.DataFrame(table[1:], columns=list(table[0]))
     if form not in _TEXTS:
@@ -72,7 +78,9 @@ def formatted(table: pd.DataFrame | _Lines, form: str = "text") -> str:
     table = table.map(printable).rename(columns=printable)
     if form == "latex":
         columns = "l" + "r" * (len(table.columns) - 1)
-        text = table.to_latex(index=False, escape=True, column_format=columns).rstrip("\n")
+        escaped = re.sub(r"([%&#_$])", r"\\\1", printable(caption)) or None
+        names = {"caption": escaped, "label": f"tab:{label}" if caption else None}
+        text = table.to_latex(index=False, escape=True, column_format=columns, **names).rstrip("\n")
         return text.translate(str.maketrans(_LATEX))
     lines = [list(table.columns), *table.to_numpy().tolist()]
     if form == "text":

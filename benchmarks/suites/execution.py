@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -27,6 +28,7 @@ from ..results.runs import Run
 from ..results.text_table import duration, percent
 from .cell import Cell, check_same
 
+_LONG = 60  # seconds that are worth a forecast
 STOPPING = "stopping: runs save their state (press Ctrl-C again to end them immediately)"
 
 
@@ -100,13 +102,17 @@ def run_all(
         tqdm(unit=" runs", total=len(todo), disable=None, leave=False) as bar,
     ):
         after.callback(gc.unfreeze)  # what `attempt` froze; else nanobind complains at the end
+        begun, number = time.monotonic(), 0
         for _ in range(2):  # the second time those that other processes have left unfinished
             for outcome in map(run, todo) if runner is None else outcomes(todo, runner, run):
                 if outcome.state == "died":
                     outcome = failed(outcome.cell, outcome.note)
                 ended[outcome.cell.folder] = outcome.state
                 bar.update()
-                say(outcome.cell, f": {outcome.text(per_image)}")
+                number += 1
+                rest = (time.monotonic() - begun) / number * (bar.total - number)
+                left = f"; about {duration(rest)} left" if rest > _LONG else ""
+                say(outcome.cell, f": {outcome.text(per_image)}{left}")
             todo = [cell for cell in todo if ended[cell.folder] == "elsewhere"]
     return Counter(ended.values())
 

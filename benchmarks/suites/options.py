@@ -71,12 +71,14 @@ def add_suite_file(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scale", help="one of the scales in the file (default: its first)")
 
 
-def add_run_options(parser: argparse.ArgumentParser, out: str = "`out` of the file") -> None:
-    """Add the options that replace keys of the file, and those of execution; `out`: a default's name."""
+def add_run_options(
+    parser: argparse.ArgumentParser,
+    out: str = "`out` of the file",
+    seeds: str = "`seeds` of the file",
+) -> None:
+    """Add the options that replace keys of a suite (`out`, `seeds`: defaults), and of execution."""
     parser.add_argument("--out", help=f"output folder (default: {out})")
-    parser.add_argument(
-        "--seeds", type=int, nargs="+", help="stream seeds (default: `seeds` of the file)"
-    )
+    parser.add_argument("--seeds", type=int, nargs="+", help=f"stream seeds (default: {seeds})")
     parser.add_argument(
         "--jobs", type=int, help="number of parallel runs (default: 1; with Ray: as many as fit)"
     )

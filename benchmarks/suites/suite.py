@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ... import HoldfastError
+from ... import HoldfastError, one_of
 from ...run_folder import ERROR
 from ..common_options import command_parser
 from ..results import report
@@ -28,7 +28,7 @@ def run_cells(cells: list[Cell], options: RunOptions) -> tuple[int, int]:
     jobs = options.jobs
     if jobs == 0 or min(jobs or 0, options.retries, options.cpus, options.gpus or 0) < 0:
         raise HoldfastError("--jobs must be at least 1; --retries, --cpus and --gpus at least 0.")
-    _check_data_folders(cells, options.data)
+    check_data_folders(cells, options.data)
     check_cells(cells)
     prepare(cells, options.command)
     runner: Runner | None = None
@@ -43,7 +43,7 @@ def run_cells(cells: list[Cell], options: RunOptions) -> tuple[int, int]:
     return ended["failed"], ended["elsewhere"]
 
 
-def _check_data_folders(cells: list[Cell], folders: Mapping[str, str]) -> None:
+def check_data_folders(cells: list[Cell], folders: Mapping[str, str]) -> None:
     """Refuse runs whose data are not given, and a folder that does not exist."""
     needed = json.dumps([cell.config for cell in cells], default=str)
     for name, content in DATA_FOLDERS.items():
@@ -77,7 +77,10 @@ def main(argv: list[str]) -> int:
 
 def load_suite(name: str, options: RunOptions, scale: str | None = None) -> dict[str, Any]:
     """Load a suite and apply the options of the command line."""
-    return options.replace_keys(grid.filled(grid.read_suite(name, scale), options.data))
+    suite = options.replace_keys(grid.filled(grid.read_suite(name, scale), options.data))
+    for method in options.methods or ():
+        one_of(*suite["methods"], methods=method)
+    return suite
 
 
 def run_and_report(suite: dict[str, Any], options: RunOptions) -> int:

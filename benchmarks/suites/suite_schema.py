@@ -1,5 +1,6 @@
 """The schema of suite files, and the error message for invalid files."""
 
+from difflib import get_close_matches
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, RootModel, ValidationError
@@ -22,8 +23,22 @@ class Varied(BaseModel, extra="forbid"):
 class Method(BaseModel, extra="forbid"):
     """A method: a class and its arguments."""
 
-    class_path: Any = None
-    init_args: Any = None
+    class_path: str = ""
+    init_args: Map = {}
+
+
+class Part(BaseModel, extra="allow"):
+    """Some arguments of a method, a stream or the like, which others complete."""
+
+    init_args: Map = {}
+
+
+class Options(BaseModel, extra="allow"):
+    """Options of `holdfast test`."""
+
+    model: Part = Part()
+    data: Part = Part()
+    trainer: Map = {}
 
 
 class Stream(Method, Varied):
@@ -32,10 +47,10 @@ class Stream(Method, Varied):
     setting: str = ""
 
 
-class Override(Varied, extra="allow"):
+class Override(Varied, Options, extra="allow"):
     """A variant of the runs, or of those of some methods."""
 
-    methods: dict[Any, Map] = {}
+    methods: dict[Any, Part] = {}
 
 
 class Tune(BaseModel, extra="forbid"):
@@ -52,7 +67,7 @@ class Suite(BaseModel, extra="forbid", strict=True):
     out: str
     methods: dict[Any, str | Method]
     streams: dict[Any, str | Stream]
-    common: Map = {}
+    common: Options = Options()
     seeds: list[Any] = []
     overrides: dict[Any, Override] = {}
     tuned: str = ""
@@ -90,9 +105,12 @@ def validate(model: type[BaseModel], content: Any, source: str) -> None:
         text = error["msg"].removeprefix("Input ").replace("valid dictionary", "mapping")
         if error["type"] == "extra_forbidden":
             text = "is no key here"
+            near = get_close_matches(str(error["loc"][-1]), model.model_fields, 1)
+            text += f"; did you mean {near[0]}?" if near else ""
         elif error["type"] == "missing":
             text = f"lacks {error['loc'][-1]}"
         else:
             text += f", not {node!s:.60}"
         where = "/".join(path)
-        raise HoldfastError(f"{source}: {where and where + ' '}{text}.") from None
+        end = "" if text.endswith("?") else "."
+        raise HoldfastError(f"{source}: {where and where + ' '}{text}{end}") from None

@@ -21,7 +21,7 @@ from ..common_options import command_parser
 from ..results.run_statistics import mean
 from ..results.runs import Run, grouped
 from ..results.text_table import formatted
-from .options import RunOptions, add_run_options, add_suite_file, repeating
+from .options import RunOptions, add_data_options, add_run_options, add_suite_file, repeating
 from .suite import load_suite, run_cells
 from .trials import Trial, cells, defaults, on_holdout, rates, seconds
 
@@ -45,6 +45,7 @@ def parser() -> argparse.ArgumentParser:
     add("--estimator", default="SourceAgreement", help=rule)
     add("--oracle", action="store_true", help="run the suite with the settings of all trials")
     add_run_options(parser, out="runs/tune/NAME")
+    add_data_options(parser)
     return parser
 
 
@@ -89,14 +90,19 @@ class Search:
 
     def run(self) -> tuple[dict[str, Choice], "Results"]:
         """The choices of each rule, which it writes, and the suite's results with all of them."""
-        first, holdout = rates(self.suite, self.budget), on_holdout(self.suite, self.steps)
-        choices: dict[str, Choice] = {"default": {t.key: t for t in defaults(self.suite)}}
+        wanted = self.options.methods or self.suite["methods"]
+        first = [t for t in rates(self.suite, self.budget) if t.method in wanted]
+        holdout = on_holdout(self.suite, self.steps)
+        default = {t.key: t for t in defaults(self.suite) if t.method in wanted}
+        choices: dict[str, Choice] = {"default": default}
         tried = [*choices["default"].values()]
         for rule, score in (("tuned", accuracy), (self.estimator, estimate(self.estimator))):
             best = self.results(holdout, first).best(score).values()
             trials = [*first, *(second for trial in best for second in seconds(trial))]
             results = self.results(holdout, trials)
             choices[rule] = results.best(score)
+            if equal := results.equal(score):
+                print(f"{rule}: all trials of {', '.join(equal)} are equal; the first is chosen")
             self.write(Path(self.suite["out"], f"{rule}.yaml"), choices[rule].values(), results)
             tried += results.trials if self.oracle else choices[rule].values()
         results = self.results(self.suite, tried)
@@ -169,6 +175,14 @@ class Results(NamedTuple):
             means = np.nan_to_num([np.mean(self.by_seed(t, score)) for t in trials], nan=-np.inf)
             choice[key] = trials[int(np.argmax(means))]
         return choice
+
+    def equal(self, score: Score) -> list[str]:
+        """The methods whose trials, of one network, all have the same score with each seed."""
+        return [
+            method
+            for (method, _), trials in grouped(self.trials, lambda trial: trial.key).items()
+            if len(trials) > 1 and len({tuple(self.by_seed(t, score)) for t in trials}) == 1
+        ]
 
 
 def table(choices: Mapping[str, Choice], results: Results) -> pd.DataFrame:

@@ -28,7 +28,7 @@ from torch.optim.lr_scheduler import LambdaLR, LRScheduler, OneCycleLR
 from ... import HoldfastError
 from ...datamodules import CIFAR, Digits, Glyphs, ImageSource
 from ...datamodules.counter import random_bits
-from ...files import whole_file
+from ...files import whole_file, written
 from ...methods.backbones import normalised
 from ...methods.backbones.nets import CIFARResNet18, CIFARResNet20, GlyphNet
 from ...methods.parts.norm import use_batch_statistics
@@ -259,8 +259,14 @@ def train_and_write(
 
     The facts become the header of the safetensors file, which replaces an existing one atomically.
     half: store convolutions and linear layers in float16, to which they are rounded before the evaluation.
+
+    Raises HoldfastError, before the training, if there is no space for the weights.
     """
-    out.parent.mkdir(parents=True, exist_ok=True)
+    with written(out, "or pass another --out."):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(out.with_suffix(".space")) as file:
+            file.write_bytes(bytes(sum(4 * p.numel() for p in training.model.parameters())))
+        out.with_suffix(".space").unlink()
     begin, unfinished, model = time.time(), out.with_suffix(".unfinished.ckpt"), training.model
     training.carry_out(unfinished)
     seconds, net = time.time() - begin, model.get_submodule("net")
@@ -283,7 +289,7 @@ def train_and_write(
         key: (tensor.half() if id(tensor) in large else tensor).cpu().contiguous()
         for key, tensor in net.state_dict(keep_vars=True).items()
     }
-    with whole_file(out) as file:
+    with written(out, "and rerun the same command."), whole_file(out) as file:
         save_file(state, file, header)
     unfinished.unlink(missing_ok=True)
     return header

@@ -18,6 +18,7 @@ Array = np.ndarray
 SHARES = 2.0 ** -np.arange(1, 9)  # of the capital that a bet risks
 _TIGHTEST = 25.0
 _LARGEST = 1e300  # of a wealth, which would overflow otherwise
+_AT_ONCE = 64  # numbers, whose products neither overflow nor vanish
 
 
 class Running(NamedTuple):
@@ -119,12 +120,49 @@ def betted(state: Bets, values: Array) -> Bets:
     (Shin et al. 2024) is similar; here the level alpha holds without a time limit.
     """
     gains = np.asarray(values, dtype=np.float64)[..., None] / np.asarray(state.level)[..., None] - 1
-    for gain in gains:
-        t = state.n + 1
-        wealth = np.minimum((state.wealth + 1 / (t * (t + 1))) * (1 + SHARES * gain), _LARGEST)
-        state = Bets(state.level, t, wealth, state.highest)
-        state = state._replace(highest=np.maximum(state.highest, state.value))
+    for start in range(0, len(gains), _AT_ONCE):
+        factors = 1 + SHARES * gains[start : start + _AT_ONCE]
+        products = factors.cumprod(0)
+        steps = state.n + np.arange(1, len(factors) + 1).reshape(-1, *[1] * (factors.ndim - 1))
+        # A bet that begins at a step has all later factors, its own included.
+        begun = (factors / (products * steps * (steps + 1))).cumsum(0)
+        with np.errstate(over="ignore"):
+            wealth = np.minimum(products * (state.wealth + begun), _LARGEST)
+        values_then = wealth.mean(-1) + 1 / (steps[..., 0] + 1)
+        highest = np.maximum(state.highest, values_then.max(0))
+        state = Bets(state.level, state.n + len(factors), wealth[-1], highest)
     return state
+
+
+class Onset(NamedTuple):
+    """Where the evidence for a mean above a level begins: of each bet size, the bet with most capital."""
+
+    n: int = 0
+    wealth: Array = np.zeros(len(SHARES))  # [8]
+    start: Array = np.ones(len(SHARES), dtype=int)  # the first number that the bet is on, from 1
+    total: Array = np.zeros(len(SHARES))  # the sum of the numbers since
+
+    @property
+    def best(self) -> tuple[int, float]:
+        """The start of the bet with most capital, and the mean of the numbers since."""
+        k = int(self.wealth.argmax())
+        return int(self.start[k]), float(self.total[k] / (self.n - self.start[k] + 1))
+
+
+def followed(state: Onset, values: Array, level: float) -> Onset:
+    """The onset after numbers [n] in [0,1], of bets as in `betted` that begin with the first of them.
+
+    >>> followed(followed(Onset(), np.zeros(9), level=0.2), np.ones(3), level=0.2).best
+    (10, 1.0)
+    """
+    n, wealth, start, total = state
+    first = 1 / ((n + 1) * (n + 2))
+    fresh = wealth < first
+    factors = (1 + SHARES * (np.asarray(values, dtype=np.float64)[:, None] / level - 1)).prod(0)
+    with np.errstate(over="ignore"):
+        wealth = np.minimum(np.where(fresh, first, wealth) * factors, _LARGEST)
+    start, total = np.where(fresh, n + 1, start), np.where(fresh, 0, total) + np.sum(values)
+    return Onset(n + len(values), wealth, start, total)
 
 
 def exact_upper(hits: float, trials: float, alpha: float) -> float:

@@ -17,6 +17,10 @@ TWO = "--trainer.devices 2 --trainer.strategy sync"
 CORRUPTIONS = "corruptions --backbone digits --source digits"
 MISTAKES = [
     ("reprot", "Did you mean holdfast report?"),
+    (
+        "test --model Tent --backbone digits --data CCC",
+        "Did you mean --model.backbone?",
+    ),
     (f"{RUN} --model Tant", "'Tant' is unknown. Did you mean Tent?"),
     (f"{RUN} --model Tent --data Mine", "'Mine' is unknown. Choose one of CCC"),
     (f"{RUN} --model Tent --data.source Glyfs", "Did you mean Glyphs?"),
@@ -25,6 +29,7 @@ MISTAKES = [
     (f"{RUN} --model Tent --model.lr 1", "Tent has no option 'lr'. List its options with "),
     (f"{RUN} --model Tent --data.imges 1", "--data.help CCC."),
     (f"{RUN} --model Tent --modle 1", "unrecognized arguments: --modle"),
+    ("test --config twice.yaml --out run", "the key 'model' is in line 1 and again in line 3"),
     (f"{RUN} --preset tint --data CCC", "no preset 'tint'. Choose from adacontrast, "),
     (f"{RUN} --model Tent --data.images many", "images"),
     (f"{RUN} --model Tent --data.difficulty hrad", "easy, medium, hard"),
@@ -41,6 +46,9 @@ MISTAKES = [
     ("suite suite.yaml --jobs 0", "--jobs must"),
     ("suite suite.yaml --shard 4/4", "0/4"),
     ("suite suite.yaml --out suite.yaml", "cannot be written"),
+    ("tune rdumb/tuning --out tuned --methods Tint", "methods='Tint' is unknown. Choose "),
+    ("suite suite.yaml --methods Tint", "methods='Tint' is unknown. Choose Source."),
+    ("train digits --out /dev/null/w.safetensors", "cannot be written"),
     ("tune rdumb/interval --out tuned", "use CINCHoldout"),
     ("tune rdumb/tuning --out tuned --steps 200", "--steps must be above 200"),
     ("tune rdumb/tuning --out tuned --estimator Nothing", "no estimator Nothing"),
@@ -78,6 +86,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         yaml.safe_dump({"data": DATA, "trainer": {"accelerator": "cpu"}})
     )
     write_suite(folder, {"Source": model("Source")}, {"digits": small_stream()})
+    (folder / "twice.yaml").write_text("model: Tent\ndata: CCC\nmodel: Source\n")
     (folder / "none").mkdir()
     (folder / "none.npz").write_bytes(b"no archive")
     for name, images in (("two", 5), ("other", 6)):

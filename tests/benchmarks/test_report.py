@@ -14,13 +14,14 @@ from matplotlib.image import imread
 from scipy import stats
 
 from holdfast.benchmarks.cli import main
+from holdfast.benchmarks.results import report
 from holdfast.benchmarks.results.batch_means import mean_curve
 from holdfast.benchmarks.results.collapse import gap, has_collapsed, stays_below
 from holdfast.benchmarks.results.figure import GREY, METHODS, draw, method_styles
 from holdfast.benchmarks.results.groups import groups
 from holdfast.benchmarks.results.run_statistics import paired
 from holdfast.benchmarks.results.runs import collect, find, with_results
-from holdfast.benchmarks.results.tables import load, matrix, means, records, runs_table
+from holdfast.benchmarks.results.tables import details, load, matrix, means, records, runs_table
 from holdfast.benchmarks.results.text_table import formatted, points
 from holdfast.callbacks import RunRecord
 from holdfast.datamodules import CCC, Digits
@@ -134,8 +135,12 @@ def test_columns_and_pairs(nine: Path, capsys: pytest.CaptureFixture) -> None:
     columns = ["--columns", "method", "accuracy", "gain_over_source"]
     assert main(["report", str(nine), "--format", "latex", *columns]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[2] == r"method & accuracy & over Source [95 \%] \\"
-    assert lines[-3] == r"Tent & 13.8 $\pm$ 0.5 $\downarrow$ & -8.3 [-9.5, -7.0] \\"
+    caption, label = lines[1:3]
+    assert caption.startswith(r"\caption{protocol: continual; images as given; accuracy; accuracy and ECE in \%")
+    assert label == rf"\label{{tab:{nine.name}}}"
+    assert r"method & accuracy & over Source [95 \%] \\" in lines
+    assert r"Tent & 13.8 $\pm$ 0.5 $\downarrow$ & -8.3 [-9.5, -7.0] \\" in lines
+    assert sum(r"\textbf{" in line for line in lines) == 2  # the best of each setting
     assert main(["report", str(nine), "--format", "csv", "--columns", "method", "sd"]) == 0
     assert capsys.readouterr().out.startswith("method,sd\nSource,")
     for wrong in (["--columns", "speed"], ["--json", *columns], ["--pairs", *columns]):
@@ -309,6 +314,41 @@ def test_a_method_has_its_colour_whatever_else_is_shown() -> None:
     slow, fast = method_styles([("Tent-slow", "Tent"), ("Tent-fast", "Tent")]).values()
     assert slow.colour == fast.colour == METHODS["Tent"]
     assert slow.dashes != fast.dashes
+
+
+def test_what_a_short_end_does_not_tell(tmp_path: Path) -> None:
+    """The last eighth of five batches is one, which has no interval."""
+    for name, accuracy in (("Source", [0.5] * 5), ("Tent", [0.6, 0.6, 0.6, 0.6, 0.1])):
+        made_up(tmp_path, name, accuracy)
+    (tent,) = (run for run in collect(tmp_path) if run.adapts)
+    assert tent.collapsed is None
+    assert details(means(groups([tent])))["collapsed"].tolist() == ["?"]
+
+
+def test_runs_of_one_corruption_each_are_no_seeds(tmp_path: Path) -> None:
+    """As `holdfast corruptions` leaves them: their interval is over batches, not over corruptions."""
+    facts = {"setting": ["stream"], "parts": [[[["fog", 5]], "", 200]]}
+    noise = np.tile([0.02, -0.02], 10)
+    for stream, gain in (("fog 5", 0.3), ("snow 5", -0.1)):
+        where: dict[str, Any] = {"stream": stream, "setting": "severity 5", "facts": facts}
+        made_up(tmp_path, "Source", [0.4] * 20, **where)
+        made_up(tmp_path, "Tent", list(0.4 + gain + noise), **where)
+    table = means(groups(collect(tmp_path)))
+    row = records(table)[1]
+    assert 0.05 < row["gain_over_source_low"] < 0.1 < row["gain_over_source_high"] < 0.15
+    assert row["over"] == "streams"
+    protocol, note = report.notes(table)
+    assert protocol.startswith("protocol: each corruption from the source model; ")
+    assert "mean ± sd over streams; [95 %]: over batches" in note
+
+
+def test_no_interval_ends_beyond_what_accuracy_can_be(tmp_path: Path) -> None:
+    for seed, gain in ((1, 0.3), (2, -0.1)):
+        made_up(tmp_path, "Source", [0.4] * 20, stream=f"s{seed}", seed=seed)
+        made_up(tmp_path, "Tent", [0.4 + gain] * 20, stream=f"s{seed}", seed=seed)
+    (row,) = [row for row in records(means(groups(collect(tmp_path)))) if row["adapts"]]
+    assert (row["gain_over_source_low"], row["gain_over_source_high"]) == (-1, 1)
+    assert row["over"] == "streams and seeds"
 
 
 def test_seeds_of_ones_own_runs_are_one_setting(tmp_path: Path) -> None:

@@ -150,6 +150,8 @@ def test_factors() -> None:
         ("methods: {}", "lacks out"),
         ("a: [", "not valid YAML"),
         ("out: \udcff", r"suite\.yaml .*YAML"),
+        ("methods:\n  Tent: {a: 1}\n  Tent: {a: 2}", "'Tent' is in line 2 and again in line 3"),
+        ("a: [{seeds: [1], seeds: [2]}]", "'seeds' is in line 1 and again in line 1"),
         (None, "suite.yaml"),
         ("{out: x, methods: [Tent], streams: {}}", "methods.*mapping, not .'Tent'."),
         ("{out: x, methods: {Tent: tint}, streams: {s: {}}}", "'tint' is not in methods.yaml"),
@@ -158,6 +160,26 @@ def test_factors() -> None:
         (
             "{out: x, methods: {A: {init_arg: 1}}, streams: {}}",
             "methods/A/init_arg is no key",
+        ),
+        ("{out: x, methods: {A: a}, streams: {s: {}}, seed: 43}", "seed is no key.*mean seeds"),
+        *(
+            (
+                f"{{out: x, methods: {{A: a}}, streams: {{}}, common: {{{key}: {value}}}}}",
+                f"common/{key}",
+            )
+            for key in ("trainer", "model", "data")
+            for value in ("text", "3", "null", "[1]")
+        ),
+        ("{out: x, methods: {A: {class_path: Tent, init_args: 3}}, streams: {}}", "A/init_args"),
+        ("{out: x, methods: {A: {class_path: 3}}, streams: {}}", "A/class_path"),
+        ("{out: x, methods: {A: a}, streams: {s: {init_args: text}}}", "s/init_args"),
+        (
+            "{out: x, methods: {A: a}, streams: {s: {}}, overrides: {o: {model: {init_args: 3}}}}",
+            "o/model/init_args",
+        ),
+        (
+            "{out: x, methods: {A: a}, streams: {s: {}}, overrides: {o: {methods: {A: 3}}}}",
+            "o/methods/A",
         ),
         ("include: 3", "include.*string, not 3"),
         ("{out: x, methods: {}, streams: {s: {each: {n: 1}}}}", "s/each/n.*list, not 1"),

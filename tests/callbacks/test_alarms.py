@@ -98,7 +98,11 @@ def test_an_alarm_is_recorded_and_told_and_resets_nothing(tmp_path: Path) -> Non
     below.name = "Below"
     found, resets = run(tmp_path, alarm, below)
     assert found.column("Alarm_alarm").tolist() == [0] * 5 + [1] * 3 + [0] * 4
-    assert [(e.name, e.step, e.details) for e in events] == [("Alarm", 5, {"alarm": 1.0})]
+    (event,) = events
+    assert event[:3] == ("Alarm", 5, {"alarm": 1.0})
+    assert "that of the 2 before was" in event.reason
+    assert "over the last 2 batches the estimate is" in below.reason
+    assert "the source model's 70.0 %" in below.reason
     assert resets == [0] * STEPS
     assert at(alarms(found)["Alarm", "online"]) == [5, 6, 7]
     assert at(alarms(found)["Below", "online"]) == list(range(6, STEPS))

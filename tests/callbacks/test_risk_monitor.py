@@ -11,6 +11,7 @@ from torch import Tensor
 
 from holdfast import HoldfastError
 from holdfast.callbacks import Reference, RiskMonitor, RunRecord
+from holdfast.callbacks.alarm import Event
 from holdfast.callbacks.functional.sequences import exact_upper
 from holdfast.datamodules import Digits
 from holdfast.methods import Source, Tent
@@ -74,10 +75,23 @@ def test_an_alarm_comes_with_more_errors_and_not_without(
     monitor = RiskMonitor(reference=reference, rule=rule, unit=unit)
     assert not any(monitor.after_step(outputs(50, 2.5)[0]) for _ in range(40))
     assert monitor.details["low"] < monitor.details["share"] < monitor.limit
+    events: list[Event] = []
+    monitor.on_alarm, monitor.method = events.append, Source(tiny_net())
     assert any(monitor.after_step(outputs(50, 0.5)[0]) for _ in range(60))
+    (event,) = events
+    assert event.details["limit"] <= event.details["low"] <= event.details["share"]
+    since = (
+        {"bets": 2001, "running": 1}[rule] if unit == "image" else {"bets": 41, "running": 1}[rule]
+    )
+    assert abs(event.details["since"] - since) <= (25 if unit == "image" else 3)
+    low, limit = (f"{100 * event.details[name]:.1f} %" for name in ("low", "limit"))
+    assert event.reason == monitor.reason
+    assert f"at least {low} of the answers are wrong or doubtful; {limit} are" in event.reason
     assert monitor.after_step(outputs(50, 2.5)[0])  # it stays
+    assert event.reason == monitor.reason
     monitor.restart()
     assert not monitor.after_step(outputs(50, 2.5)[0])
+    assert not monitor.reason
 
 
 def test_bets_tell_a_late_change_before_the_running_mean(reference: Reference) -> None:

@@ -5,11 +5,12 @@ import json
 import os
 import re
 import shutil
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from textwrap import shorten
+from textwrap import wrap
 from typing import Any
 
 from .... import HoldfastError
@@ -52,7 +53,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--scale", choices=SCALES, default=EMBEDDED)
     add("--keep", action="store_true", help="write the results into the clone's package and docs")
-    add_run_options(parser)
+    add_run_options(parser, out="runs/papers/PAPER", seeds="those of the table's suites")
     add_data_options(parser)
     return parser
 
@@ -68,7 +69,7 @@ def main(argv: list[str]) -> int:
     if not args.names:
         print(listing(chosen))
         return 0
-    _check(chosen, args.scale, args.show, bool(args.runs))
+    chosen = _available(chosen, args)
     if args.show:
         for experiment in chosen:
             picture = DOCS / experiment.paper / experiment.file_name(args.scale, ".png")
@@ -82,8 +83,15 @@ def main(argv: list[str]) -> int:
         failed = sum(e.source.execute(requests[e.name], e.name) for e in chosen)
     for experiment in chosen:
         request = requests[experiment.name]
-        evidence = experiment.source.load(request)
-        results = tabulate(experiment, evidence, request)
+        try:
+            evidence = experiment.source.load(request)
+            results = tabulate(experiment, evidence, request)
+        except HoldfastError as error:
+            if len(chosen) == 1:
+                raise
+            print(error, end="\n\n")
+            failed += 1
+            continue
         picture = write_results(experiment, results, evidence, _results_folder(experiment, request))
         if args.keep:
             keep(experiment, results, picture)
@@ -131,25 +139,37 @@ def listing(experiments: Sequence[Experiment]) -> str:
     for experiment in experiments:
         counts = Counter(verdict.state for verdict in experiment.judged())
         totals = [counts.pop(state, 0) for state in STATES[:3]] + [counts.total()]
-        title = shorten(experiment.title, left, placeholder=" ...")
-        rows.append([experiment.name, *(str(total or "") for total in totals), title])
+        first, *others = wrap(experiment.title, left)
+        rows.append([experiment.name, *(str(total or "") for total in totals), first])
+        rows += [["", "", "", "", "", line] for line in others]
     return f"{formatted(rows)}\n{LEGEND}"
 
 
-def _check(experiments: Sequence[Experiment], scale: str, show: bool, with_runs: bool) -> None:
-    """Refuse a scale that an experiment does not have, and to show results that were not committed."""
-    for experiment in experiments:
-        scales = experiment.source.suites
-        if scales and not with_runs and scale not in scales:
-            raise HoldfastError(
-                f"{experiment.name} has no {scale} scale. Choose from {', '.join(scales)}."
-            )
-        if show and scale not in experiment.committed:
-            raise HoldfastError(
-                f"There are no committed {scale} results of {experiment.name}. Run "
-                f"`{experiment.command(scale)}` to compute them, or pass --runs FOLDER to tabulate "
-                "existing runs."
-            )
+def _available(experiments: Sequence[Experiment], args: argparse.Namespace) -> list[Experiment]:
+    """Those that have the scale and, to be shown, committed results; says of a paper's others why not.
+
+    Raises HoldfastError if none has, or an experiment that was named itself has not.
+    """
+    lacking = {e.name: reason for e in experiments if (reason := _lack(e, args))}
+    named = [name for name in lacking if name in args.names]
+    if lacking and (named or len(lacking) == len(experiments)):
+        raise HoldfastError(lacking[named[0] if named else next(iter(lacking))])
+    for reason in lacking.values():
+        print(reason, file=sys.stderr)
+    return [e for e in experiments if e.name not in lacking]
+
+
+def _lack(experiment: Experiment, args: argparse.Namespace) -> str:
+    """Why an experiment cannot be shown, or made, at the scale; "" if it can."""
+    scales, scale = experiment.source.suites, args.scale
+    if scales and not args.runs and scale not in scales:
+        return f"{experiment.name} has no {scale} scale. Choose from {', '.join(scales)}."
+    if not args.show or scale in experiment.committed:
+        return ""
+    return (
+        f"There are no committed {scale} results of {experiment.name}. Run "
+        f"`{experiment.command(scale)}` to compute them, or pass --runs FOLDER to tabulate existing runs."
+    )
 
 
 def tabulate(experiment: Experiment, evidence: Evidence, request: Request) -> dict[str, Any]:

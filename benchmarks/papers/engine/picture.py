@@ -24,23 +24,27 @@ def draw(table: Table, path: Path) -> Path:
 
         points = {name: model_agreement.Points(*shares) for name, shares in table.points.items()}
         return model_agreement.draw(points, path)
-    titles = table.panels if table.along else [header(x) for x in table.xs]
+    curves = table.along and len(table.xs) > 1  # a single x makes no curve
+    titles = table.panels if curves else [header(x) for x in table.xs]
     columns = 2 if len(titles) == 4 else min(3, len(titles))
-    height = 2.8 if table.along else max(2.8, 0.16 * len(table.cells))
+    height = 2.8 if curves else max(2.8, 0.16 * len(table.cells))
     size = (max(6.0, 3.4 * columns + 1), height * -(-len(titles) // columns))
-    figure, axes = panels(len(titles), columns, size=size)
+    figure, axes = panels(len(titles), columns, size=size, sharex=True, sharey=not curves)
     styles = styles_for(table.curves())
-    for title, x, ax in zip(titles, table.panels if table.along else table.xs, axes, strict=True):
-        describe(ax, title, x=table.axis if table.along else "")
-        if table.along:
+    for title, x, ax in zip(titles, table.panels if curves else table.xs, axes, strict=True):
+        describe(ax, f"{table.axis}: {title}" if table.along and not curves else title)
+        if curves:
             draw_curves(ax, table, title, styles)
         else:
             _draw_dots(ax, table, x)
-    if table.along:
+    for ax in axes[-columns:]:  # also above a panel that is left out
+        ax.set_xlabel(table.axis if curves else table.unit, fontsize=8)
+        ax.tick_params(labelbottom=True)
+    if curves:
+        figure.supylabel(table.unit, fontsize=8)
         handles = {line.get_label(): line for ax in axes for line in ax.get_lines()}
         where: Style = {"loc": "outside lower center", "ncols": 2 + columns}
         figure.legend(handles.values(), handles, frameon=False, fontsize=8, **where)
-    figure.suptitle(table.unit, fontsize=9)
     return saved(figure, path)
 
 
@@ -70,9 +74,9 @@ def draw_curves(ax: Any, table: Table, panel: str, styles: dict[str, Style]) -> 
             ax.fill_between(x, mean - spread, mean + spread, **style)
         if table.log:
             ax.set_xscale("symlog", linthresh=min(1, x[x > 0].min()))
-        elif len(x) < 12 and x.max() > 20 * x.min() > 0:
+        elif len(table.xs) < 12 and max(table.xs) > 20 * min(table.xs) > 0:  # type: ignore[type-var,operator]
             ax.set_xscale("log")
-            ax.set_xticks(x, [f"{value:g}" for value in x], fontsize=8)
+            ax.set_xticks(table.xs, [header(value) for value in table.xs], fontsize=8)
             ax.minorticks_off()
 
 
