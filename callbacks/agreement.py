@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
 from itertools import combinations
 from typing import Any
 
@@ -12,6 +11,7 @@ from torch import Tensor, nn
 
 from .. import HoldfastError
 from ..batch import LabelledImages
+from ..networks import copied
 from .estimator import AccuracyEstimator, at_most, drawn_indices, finite, predicted, source_images
 from .functional.scores import agreement, logit_shrinking_step
 from .protocols import Adapting, adapts, method_of
@@ -155,14 +155,15 @@ class AdvPerturb(AccuracyEstimator):
         -|z|^2 / 2B. (Between softmaxes it would be zero.)
         """
         images = images.detach().clone().requires_grad_()
-        objective = -source(images).float().square().sum() / (2 * len(images))
+        # A copy, in case the network writes into its input.
+        objective = -source(images.clone()).float().square().sum() / (2 * len(images))
         (gradient,) = torch.autograd.grad(objective, images)
         return (images.detach() + logit_shrinking_step(gradient, self.epsilon)).clamp(0, 1)
 
 
 def _frozen(network: nn.Module) -> nn.Module:
     """A copy in eval mode whose weights need no gradients."""
-    return deepcopy(network).requires_grad_(False).eval()
+    return copied(network).requires_grad_(False).eval()
 
 
 class SrcValid(AccuracyEstimator):

@@ -65,7 +65,8 @@ class DropoutPasses:
         path = layers[0].split(".")
         holders = [self.network.get_submodule(".".join(path[:depth])) for depth in range(len(path))]
         # The largest modules that may lie before the first dropout, and the one that it follows.
-        self.pieces = [m for h in holders for m in h.children() if m not in holders]
+        children = (m for h in holders for m in h.children() if m not in holders)
+        self.pieces = list(dict.fromkeys(children))  # a layer may have several names
         self.recorder: _Recorder | None = None
 
     @contextmanager
@@ -74,7 +75,9 @@ class DropoutPasses:
         self.recorder = recorder = _Recorder(images, self.first)
         with ExitStack() as stack:
             stack.enter_context(torch.compiler.set_stance("force_eager"))  # which calls hooks
-            stack.enter_context(self.network.register_forward_pre_hook(recorder.enter))
+            # First, since a later hook may hand the network a copy of the images.
+            first = self.network.register_forward_pre_hook(recorder.enter, prepend=True)
+            stack.enter_context(first)
             for piece in self.pieces:
                 stack.enter_context(piece.register_forward_hook(recorder.leave))
             yield

@@ -99,7 +99,14 @@ def predicted(method: Adapting, images: Tensor) -> Tensor:
 
 
 def at_most(images: int, source: LabelledImages) -> int:
-    """The number of images to use, those that the source has if it has fewer; warns then."""
+    """The number of images to use, those that the source has if it has fewer; warns then.
+
+    Raises HoldfastError if the source is none.
+    """
+    if not hasattr(source, "load"):
+        raise HoldfastError(
+            f"source={type(source).__name__}: pass labelled images, such as ImageFolder(PATH)."
+        )
     in_range(1, images=images, source=len(source))
     if len(source) < images:
         rank_zero_warn(f"images={images}: the source has {len(source)}, and all of them are used.")

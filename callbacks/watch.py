@@ -11,7 +11,7 @@ from .. import HoldfastError
 from ..files import jsonable
 from .alarm import Alarming
 from .estimator import AccuracyEstimator
-from .observer import name_apart
+from .observer import Observer, name_apart
 from .protocols import Recorded
 from .provenance import check_same, method_identity
 from .recovery import Recovery, arguments
@@ -43,12 +43,17 @@ class Watch:
     def __init__(
         self,
         method: Recorded,
-        estimators: Sequence[AccuracyEstimator] = (),
+        estimators: Sequence[AccuracyEstimator] | AccuracyEstimator = (),
         reset: Recovery | None = None,
-        monitors: Sequence[Alarming] = (),
+        monitors: Sequence[Alarming] | Alarming = (),
     ) -> None:
-        self.method, self.estimators, self.reset = method, list(estimators), reset
-        self.monitors = list(monitors)
+        if reset is not None and not isinstance(reset, Recovery):
+            raise HoldfastError(
+                f"reset={type(reset).__name__}: pass one Reset or Restore, such as PeriodicReset(1000)."
+            )
+        self.method, self.reset = method, reset
+        self.estimators = [estimators] if isinstance(estimators, Observer) else list(estimators)
+        self.monitors = [monitors] if isinstance(monitors, Observer) else list(monitors)
         self._one_at_a_time = threading.RLock()
         watching = [*self.estimators, *self.monitors]
         name_apart(watching)

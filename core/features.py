@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from . import HoldfastError
+from .networks import check_shape
 
 
 def features(network: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:
@@ -15,18 +16,19 @@ def features(network: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:
     The classifier is the last linear layer or 1 x 1 convolution that is run and gives C values;
     feature maps [B,D,H,W] before a convolution are averaged over their positions.
 
-    Raises HoldfastError if the network has no such layer.
+    Raises HoldfastError if the network has no such layer, or returns no logits [B,C].
     """
     # The input of each candidate, and the number of its outputs.
     inputs: list[tuple[Tensor, int]] = []
 
     def listen(layer: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
-        inputs.append((args[0], output.shape[1]))
+        inputs.append((args[0], output.shape[1] if output.ndim > 1 else 0))
 
     with ExitStack() as hooks, torch.compiler.set_stance("force_eager"):  # which calls hooks
         for layer in _classifiers(network):
             hooks.enter_context(layer.register_forward_hook(listen))
         logits = network(images)
+    check_shape(logits, len(images))
     candidates = [x for x, width in inputs if width == logits.shape[1] and x.ndim in (2, 4)]
     if not candidates:
         raise HoldfastError(

@@ -1,7 +1,6 @@
 """What all adaptation methods share: what a paper changes, one online step, and predictions."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from copy import deepcopy
 from functools import partial
 from typing import Any, ClassVar, Literal, final
 
@@ -10,16 +9,27 @@ from lightning.pytorch import LightningDataModule
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.nn.parallel import DistributedDataParallel
 from torch.optim import SGD
 
 from .. import HoldfastError, in_range
 from ..callbacks.recovery import Recovery
 from ..features import features
+from ..networks import check_shape, copied, named_tensors
 from ..tensors import finite_images
 from .backbones import load_backbone, weights_hash
 from .backbones.load import with_logits
 from .backbones.structure import stage_ends, top_norms
-from .checks import check_images, check_logits, check_loss, check_precision
+from .checks import (
+    buffer_versions,
+    check_buffers,
+    check_gradient,
+    check_images,
+    check_loss,
+    check_size,
+    check_weights,
+    unlike_probabilities,
+)
 from .construction import BuiltLast
 from .distributed import divided
 from .functional import full_precision, seeded
@@ -113,7 +123,6 @@ class TTAMethod(OnlineTest, metaclass=BuiltLast):
         self.last_step: tuple[Tensor, Tensor] | None = None
         # What steps took for arguments that are None.
         self.chosen: dict[str, Any] = {}
-        self._checked_logits = False
         # Lightning reads the arguments of all constructors that are running.
         self.save_hyperparameters(ignore=[] if isinstance(backbone, str) else ["backbone"])
         self._arguments = backbone, optimizer, recovery
@@ -121,8 +130,14 @@ class TTAMethod(OnlineTest, metaclass=BuiltLast):
     def build(self) -> None:
         """Prepare a copy of the backbone and store it as the source, after the last constructor."""
         backbone, optimizer, recovery = self._arguments
-        source = load_backbone(backbone) if isinstance(backbone, str) else deepcopy(backbone)
-        check_precision(source := with_logits(source))
+        source = load_backbone(backbone) if isinstance(backbone, str) else copied(backbone)
+        if isinstance(source, nn.DataParallel | DistributedDataParallel):
+            rank_zero_warn(
+                f"The backbone is used without its {type(source).__name__}, on one device. For several, "
+                "pass the Trainer strategy='sync'."
+            )
+            source = source.module
+        check_weights(source := with_logits(source))
         self.source_hash = weights_hash(source)
         self.backbone = source.requires_grad_(False)
         del self._arguments
@@ -208,7 +223,7 @@ class TTAMethod(OnlineTest, metaclass=BuiltLast):
                     f"{type(self).__name__} fits to this batch alone. Call fit with source images."
                 )
                 self.fit([images])
-            logits = self.guarded(images.clone() if images.is_inference() else images)
+            logits = self.guarded(images.detach())
             self.activity.count(self)
             self.step_count += 1
             self.steps_since_reset += 1
@@ -225,9 +240,26 @@ class TTAMethod(OnlineTest, metaclass=BuiltLast):
             self.recovery.before_step(self)
 
     def guarded(self, images: Tensor) -> Tensor:
-        """The logits [B,C] of the updates on the images, which are undone if anything is not finite."""
+        """The logits [B,C] of the updates on the images.
+
+        They are undone if anything is not finite, or if they raise a HoldfastError.
+        """
         self.trace, self.last_step = {}, None
         self.snapshot.take(self.state)
+        try:
+            logits = self.scored_logits(images)
+            finite = self.all_finite(logits, images)
+        except HoldfastError:
+            self.repetition, self.last_step, self.state = 0, None, self.snapshot.undo()
+            raise
+        if finite:
+            self.not_finite_in_a_row = 0
+            return logits
+        self.state = self.snapshot.undo()
+        return self.without_bad_images(images)
+
+    def scored_logits(self, images: Tensor) -> Tensor:
+        """The logits [B,C] of the updates on the images, or of a prediction if no update is due."""
         batch, due = self.recent.add(images, self.state)
         self.activity.waiting = not due
         if due and not self.unfitted:
@@ -238,12 +270,7 @@ class TTAMethod(OnlineTest, metaclass=BuiltLast):
             logits = self.corrected(logits)
         else:
             logits = self.predict(batch)
-        logits = logits[-len(images) :].detach()
-        if self.all_finite(logits, images):
-            self.not_finite_in_a_row = 0
-            return logits
-        self.state = self.snapshot.undo()
-        return self.without_bad_images(images)
+        return logits[-len(images) :].detach()
 
     def without_bad_images(self, images: Tensor) -> Tensor:
         """The logits [B,C] of a step on the images that are finite, or of none, after one was undone."""
@@ -290,6 +317,8 @@ class TTAMethod(OnlineTest, metaclass=BuiltLast):
     def check_images(self, images: Any) -> None:
         """Refuse what `adapt` cannot take: anything but a batch [B,3,H,W] in [0,1], of the model's type."""
         check_images(images, self.backbone, self.image_dtype, first=not self.step_count)
+        for content in self.state.values():  # a memory or a window
+            check_size(images, content, type(self).__name__)
 
     def generator(self, purpose: str) -> torch.Generator:
         """Random numbers that depend only on the run's seed, the step since the reset and `purpose`."""
@@ -312,10 +341,14 @@ class TTAMethod(OnlineTest, metaclass=BuiltLast):
             return self.logits(network, images.repeat(2, 1, 1, 1))[:1]
         if self.divides:
             return divided(lambda part: full_precision(network(part)), images)
+        before = buffer_versions(self.fixed_buffers)
         logits = full_precision(network(images))
-        if network is self.backbone and not self._checked_logits:
-            self._checked_logits = True
-            check_logits(logits)
+        check_buffers(self.fixed_buffers, before)
+        check_shape(logits, len(images))
+        if network is self.backbone:
+            if self.optimizer is not None and torch.is_grad_enabled():
+                check_gradient(logits, self.backbone)
+            self.batch_facts["unlike_probabilities"] = unlike_probabilities(logits.detach())
         return logits
 
     def together(
@@ -359,9 +392,11 @@ class TTAMethod(OnlineTest, metaclass=BuiltLast):
     def source_logits(self, images: Tensor) -> Tensor:
         """The logits [B,C] of the source model, as `prepare` made it, for images [B,3,H,W]."""
         values = {id(now): then for now, then in zip(self.restorable, self.origin, strict=True)}
-        named = (*self.backbone.named_parameters(), *self.backbone.named_buffers())
+        named = named_tensors(self.backbone)
         source = {name: values[id(now)] for name, now in named if id(now) in values}
-        return self.logits(lambda part: functional_call(self.backbone, source, (part,)), images)
+        # Not by PyTorch's tie_weights, after which a layer under two names keeps the source's tensors.
+        call = partial(functional_call, self.backbone, source, tie_weights=False)
+        return self.logits(lambda part: call((part,)), images)
 
     def stages(self) -> list[str]:
         """The modules that end the stages of `predictor`, in the order of computation; [] if none."""

@@ -57,6 +57,8 @@ class CoTTA(TeacherMethod):
         self.symmetric = symmetric
         self.threshold, self.views, self.teacher_rate = threshold, views, teacher_rate
         self.restore_rate = restore
+        # Whether the network cannot be vectorised over views.
+        self.one_by_one = False
 
     def paper_recovery(self) -> Recovery:
         return StochasticRestore(self.restore_rate)
@@ -84,8 +86,11 @@ class CoTTA(TeacherMethod):
 
     def of_views(self, network: nn.Module, views: Tensor) -> Tensor:
         """A network's logits [V,B,C] of views [V,B,3,H,W], each with its own batch statistics."""
-        if len(views) > 1 and needs_batch(network):
-            if self.divides:  # ranks cannot communicate inside a vmap
-                return torch.stack([self.logits(network, view) for view in views])
-            return torch.vmap(lambda view: self.logits(network, view))(views)
-        return self.logits(network, views.flatten(0, 1)).unflatten(0, views.shape[:2])
+        if len(views) == 1 or not needs_batch(network):
+            return self.logits(network, views.flatten(0, 1)).unflatten(0, views.shape[:2])
+        if not self.one_by_one and not self.divides:  # ranks cannot communicate inside a vmap
+            try:
+                return torch.vmap(lambda view: self.logits(network, view))(views)
+            except RuntimeError:  # e.g. an LSTM, a custom autograd function, random numbers
+                self.one_by_one = True
+        return torch.stack([self.logits(network, view) for view in views])

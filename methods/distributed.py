@@ -125,8 +125,10 @@ def normalise(
 ) -> Tensor:
     """Batch normalisation of x [B,C,...]; unlike in `batch_norm`, gradients flow through mean and var."""
     y = (full_precision(x) - _per_channel(mean, x)) / _per_channel(torch.sqrt(var + eps), x)
-    if weight is not None and bias is not None:
-        y = y * _per_channel(weight, x) + _per_channel(bias, x)
+    if weight is not None:
+        y = y * _per_channel(weight, x)
+    if bias is not None:
+        y = y + _per_channel(bias, x)
     return y.to(x.dtype)
 
 

@@ -50,7 +50,8 @@ class EATA(ETA):
         for images, _ in batches:
             logits = self(images)
             loss = cross_entropy(logits, logits.argmax(1))
-            gradients = torch.autograd.grad(loss, params)
+            # Zeros for layers that the logits do not depend on, such as those of auxiliary heads.
+            gradients = torch.autograd.grad(loss, params, materialize_grads=True)
             if get_total_norm(gradients, 1.0).isfinite():
                 for total, gradient in zip(sums, gradients, strict=True):
                     total += gradient**2

@@ -11,6 +11,7 @@ from torch.optim import Adam
 
 from .. import in_range
 from .base import TTAMethod
+from .checks import check_size
 from .optimizers import OptimizerCallable
 from .source_data import labelled, replay_batch, store
 
@@ -57,6 +58,10 @@ class GTTA(TTAMethod):
                 parts.append((images, labelled(labels, self(images))))
         images, labels = (torch.cat(rows) for rows in zip(*parts, strict=True))
         return store(images, labels)
+
+    def check_images(self, images: Any) -> None:
+        super().check_images(images)
+        check_size(images, self.learnt, "GTTA")
 
     def update(self, images: Tensor) -> Tensor:
         with torch.no_grad():

@@ -8,10 +8,12 @@ from typing import Any, final
 import torch
 from lightning.pytorch import LightningDataModule
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
+from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor
 from torch.utils.hooks import RemovableHandle
 from torchmetrics import MeanMetric, Metric, MetricCollection
 
+from .. import HoldfastError
 from ..batch import Batch, as_batch
 from ..callbacks.curves import Curves, curves_for
 from ..callbacks.functional.scores import scored
@@ -43,10 +45,14 @@ class OnlineTest(Resettable):
         self._tested = False
         self._hooks: list[RemovableHandle] = []
         self.batch_accuracy, self.image_accuracy = _WeightedMean(), _WeightedMean()
-        self.nll, self.calibration = _WeightedMean(), _CalibrationError()
+        self.nll, self.calibration, self.numbering = (
+            _WeightedMean(),
+            _CalibrationError(),
+            _Numbering(),
+        )
         self.metrics = MetricCollection(metrics or {}).clone()  # type: ignore[arg-type]
         scores = self.batch_accuracy, self.image_accuracy, self.nll, self.calibration
-        for metric in (*scores, *self.metrics.values()):
+        for metric in (*scores, self.numbering, *self.metrics.values()):
             metric.persistent(True)
             # Each rank counts all images.
             metric.sync_on_compute = metric._to_sync = False
@@ -73,7 +79,16 @@ class OnlineTest(Resettable):
         with torch.inference_mode(False), torch.enable_grad():
             pairs = finite_batches(batches, next(self.backbone.parameters()))
             if (first := next(pairs, None)) is not None:
-                self.learnt = self.learn_source(chain([first], pairs))
+                learnt = self.learn_source(chain([first], pairs))
+                numbers: list[Tensor] = [*self.restorable]
+                apply_to_collection(learnt, Tensor, numbers.append)
+                if any(tensor.isnan().any() for tensor in numbers):
+                    self.to_source()
+                    raise HoldfastError(
+                        f"{type(self).__name__} learns NaN from the source images. Lower its learning "
+                        "rate, or pass other images."
+                    )
+                self.learnt = learnt
 
     # ---- hooks of a Trainer ---------------------------------------------------------------------
 
@@ -125,23 +140,31 @@ class OnlineTest(Resettable):
     def test_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> dict[str, Tensor]:
         """Adapt to the batch and score the logits [B,C] of `adapt`: see `scored`."""
         check_batch(batch)
-        outputs = scored(self.adapt(batch.images), batch.labels)
-        if self.step_count == 1:
-            source = getattr(stream_of(self.trainer), "source", None)
-            classes = outputs["logits"].shape[1]
-            check_labels(outputs["labels"], classes, getattr(source, "classes", None))
+        self.batch_facts = {"highest_label": batch.labels.amax()}
+        logits = self.adapt(batch.images)
+        source = getattr(stream_of(self.trainer), "source", None)
+        check_labels(
+            int(self.batch_facts.pop("highest_label")),
+            logits.shape[1],
+            getattr(source, "classes", None),
+            first=self.step_count == 1,
+        )
+        outputs = scored(logits, batch.labels)
         self.count(outputs)
         return outputs
 
     def count(self, outputs: dict[str, Tensor]) -> None:
         """Update the metrics with a batch's scores, such as "correct" [B]."""
-        known, counted = outputs["labels"] >= 0, outputs["counted"]
+        known, counted, labels = outputs["labels"] >= 0, outputs["counted"], outputs["labels"]
+        classes = outputs["logits"].shape[1]
+        with_logit = counted & (labels < classes)
         self.batch_accuracy.update(outputs["accuracy"], known.any())
         self.image_accuracy.update(outputs["correct"], known)
-        self.nll.update(outputs["nll"], counted.sum())
+        self.nll.update(outputs["nll"], with_logit.sum())
         self.calibration.update(outputs["confidence"], outputs["correct"], counted)
-        if self.metrics and counted.any():
-            self.metrics.update(outputs["logits"][counted], outputs["labels"][counted])
+        self.numbering.update(labels, classes)
+        if self.metrics and with_logit.any():
+            self.metrics.update(outputs["logits"][with_logit], labels[with_logit])
 
     def on_test_epoch_end(self) -> None:
         self._tested = True
@@ -151,6 +174,12 @@ class OnlineTest(Resettable):
                 "pass an estimator, such as AETTA(), to the Trainer's callbacks."
             )
             return
+        source = getattr(stream_of(self.trainer), "source", None)
+        if self.numbering.compute() and getattr(source, "classes", None) is None:
+            rank_zero_warn(
+                "No image has label 0, and some have the number after the last class, which counts as none "
+                "of the classes. If the labels count from 1, subtract 1."
+            )
         self.log("accuracy", self.batch_accuracy)
         self.log("accuracy_per_image", self.image_accuracy)
         self.log("nll", self.nll)
@@ -168,6 +197,26 @@ class _WeightedMean(MeanMetric):
         weight = weight.to(self.dtype)
         self.mean_value += torch.where(weight > 0, value * weight, 0).sum()
         self.weight += weight.sum()
+
+
+class _Numbering(Metric):
+    """Whether labels seem to count from 1: many images, none of label 0, and some of label C."""
+
+    counts: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        # Images with a label, with label 0, with label C, and 10 C.
+        self.add_state("counts", torch.zeros(4, dtype=torch.int64), dist_reduce_fx="sum")
+
+    def update(self, labels: Tensor, classes: int) -> None:
+        """Count the labels [B] of images, -1 where not known."""
+        self.counts[:3] += torch.stack([labels >= 0, labels == 0, labels == classes]).sum(1)
+        self.counts[3] = 10 * classes
+
+    def compute(self) -> bool:
+        images, zeros, beyond, many = self.counts.tolist()
+        return images >= many and not zeros and beyond > 0
 
 
 class _CalibrationError(Metric):

@@ -1,7 +1,6 @@
 """PeTTA: persistent test-time adaptation."""
 
 from collections.abc import Iterable, Iterator
-from copy import deepcopy
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -10,6 +9,7 @@ from torch import Tensor, nn
 from torch.optim import Adam
 
 from .. import in_range, one_of
+from ..networks import copied
 from .functional import consistency, soft_cross_entropy
 from .optimizers import OptimizerCallable
 from .parts.contrast import class_means, class_sums
@@ -69,7 +69,7 @@ class PeTTA(RoTTA):
 
     def prepare(self) -> None:
         super().prepare()
-        self.anchor = deepcopy(self.backbone)
+        self.anchor = copied(self.backbone)
 
     def restorable_tensors(self) -> Iterator[Tensor]:
         yield from super().restorable_tensors()

@@ -11,6 +11,7 @@ from torch.nn.functional import cross_entropy
 from torch.optim import SGD
 
 from .. import in_range
+from ..networks import copied
 from .functional import consistency, symmetric_cross_entropy
 from .optimizers import OptimizerCallable
 from .parts.contrast import ContrastMethod, class_sums
@@ -77,7 +78,7 @@ class RMT(ContrastMethod, TeacherMethod):
 
     def learn_source(self, batches: Iterator[tuple[Tensor, Tensor]]) -> dict[str, Any]:
         """Prototypes [C,D], the images [N,3,H,W] to replay, and the weights after the warm-up."""
-        source, steps, step, drawn = deepcopy(self.backbone), 0, 0, 0
+        source, steps, step, drawn = copied(self.backbone), 0, 0, 0
         parts: list[tuple[Tensor, Tensor]] = []
         sums: Any = 0.0
         counts: Any = 0.0

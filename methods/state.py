@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 from ..callbacks.recovery import Recovery
 from ..tensors import on_host
 from .activity import Activity
-from .checks import check_highest
+from .checks import Buffers, check_logits, check_range, fixed_buffers
 from .distributed import agreed
 
 
@@ -37,6 +37,7 @@ class Resettable(LightningModule):
     # What a step may change, and its values in the source model.
     restorable: list[Tensor]
     source_values: list[Tensor]
+    fixed_buffers: Buffers
     snapshot: "Snapshot"
 
     def __init__(self) -> None:
@@ -49,6 +50,8 @@ class Resettable(LightningModule):
         self.learnt: dict[str, Any] = {}
         # What the last step reports, for the run's record.
         self.trace: dict[str, Any] = {}
+        # What the next step should read of its batch, for which the host does not wait a second time.
+        self.batch_facts: dict[str, Any] = {}
         # Whether several ranks share the work on each batch.
         self.divides = False
 
@@ -58,9 +61,10 @@ class Resettable(LightningModule):
         yield from self.backbone.buffers()
 
     def look_up(self) -> None:
-        """Look up what each step needs: the tensors that it may change, and the dtype of images."""
+        """Look up what each step needs: the tensors that it may change or not, and the dtype of images."""
         self.restorable = list(self.restorable_tensors())
         self.snapshot = Snapshot(self.restorable, self.optimizer)
+        self.fixed_buffers = fixed_buffers(self)
         self.image_dtype = next((p.dtype for p in self.backbone.parameters()), None)
 
     def parameters_with_source(self) -> Iterator[tuple[Tensor, Tensor]]:
@@ -86,23 +90,26 @@ class Resettable(LightningModule):
     def all_finite(self, logits: Tensor, images: Tensor) -> bool:
         """Whether a step and its logits [B,C] are finite; scalars of the trace become numbers.
 
-        On an accelerator the host waits once, for all of them.
+        So do those of `batch_facts`. On an accelerator the host waits once, for all of them.
 
-        Raises HoldfastError, and undoes the step, if the images [B,3,H,W] have values up to 255.
+        Raises HoldfastError if the images [B,3,H,W] are not in [0,1], or the backbone's outputs are
+        probabilities.
         """
         total = self.snapshot.magnitude([logits, images.sum()], self.trace.get("loss"))
         if self.divides:
             total = torch.where(agreed(total.isfinite()), total, torch.nan)
-        scalars = {
-            name: value.reshape(())
-            for name, value in self.trace.items()
+        scalars = [
+            (facts, name, value.reshape(()))
+            for facts in (self.trace, self.batch_facts)
+            for name, value in facts.items()
             if isinstance(value, Tensor) and value.device == total.device and value.numel() == 1
-        }
-        answer, highest, *values = on_host(total, images.amax(), *scalars.values())
-        if 10 < highest < math.inf and not self.divides:
-            self.state = self.snapshot.undo()
-            check_highest(float(highest))
-        self.trace |= {name: value.item() for name, value in zip(scalars, values, strict=True)}
+        ]
+        of_images = images.aminmax()
+        answer, lowest, highest, *values = on_host(total, *of_images, *(s[2] for s in scalars))
+        check_range(float(lowest), float(highest), self.backbone)
+        for (facts, name, _), value in zip(scalars, values, strict=True):
+            facts[name] = value.item()
+        check_logits(self.batch_facts.pop("unlike_probabilities", math.inf))
         return math.isfinite(float(answer))
 
     # ---- resets and recoveries ------------------------------------------------------------------

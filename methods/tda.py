@@ -7,13 +7,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from .. import in_range
+from .. import HoldfastError, in_range
 from .functional import marginal_entropy, most_certain
 from .parts.augmix import augmix_views, with_views
 from .parts.by_update import PredictsByUpdate
 from .source import Source
 
 Cache = dict[str, Tensor]
+# In the masks of the negative cache: 1 GiB.
+_MOST_NUMBERS = 2**28
 
 
 class TDA(PredictsByUpdate, Source):
@@ -108,7 +110,15 @@ class TDA(PredictsByUpdate, Source):
 def _empty_caches(
     feature: Tensor, classes: int, shots: int, negative_shots: int
 ) -> dict[str, Cache]:
-    """The caches of a stream that begins, for features [D]."""
+    """The caches of a stream that begins, for features [D].
+
+    Raises HoldfastError if there are too many classes for the masks.
+    """
+    if (numbers := negative_shots * classes**2) > _MOST_NUMBERS:
+        raise HoldfastError(
+            f"For {classes:,} classes TDA's negative cache would need {4e-9 * numbers:.1f} GB, twice that "
+            "with the copy that undoes a step. Use fewer classes, such as BACKBONE@1000."
+        )
 
     def slots(count: int) -> Cache:
         entropy = feature.new_full((classes, count), torch.inf)

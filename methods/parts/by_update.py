@@ -24,7 +24,7 @@ class PredictsByUpdate(TTAMethod):
         before.take(self.state)
         self.trace = {}
         with torch.inference_mode(False), torch.enable_grad():
-            logits = self.update(images.clone() if images.is_inference() else images).detach()
+            logits = self.update(images.detach()).detach()
         self.state, self.trace = before.undo(), trace
         return self.corrected(logits)
 

@@ -76,20 +76,16 @@ def require_running_statistics(module: nn.Module) -> None:
 
 
 class _InPlaceOf(_BatchNorm):
-    """Batch normalisation that replaces a layer and keeps its dropout and activation (timm)."""
+    """Batch normalisation that a layer turns into; it keeps its dropout and activation (timm)."""
 
     running_mean: Tensor
     running_var: Tensor
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.drop: nn.Module | None = None
-        self.act: nn.Module | None = None
-
     def forward(self, input: Tensor) -> Tensor:
         output = self.normalised(input)
-        output = output if self.drop is None else self.drop(output)
-        return output if self.act is None else self.act(output)
+        for name in ("drop", "act"):
+            output = self._modules[name](output) if name in self._modules else output
+        return output
 
     def normalised(self, input: Tensor) -> Tensor:
         """The input [B,C,...], normalised, scaled and shifted."""
@@ -171,7 +167,9 @@ class InstanceAwareBatchNorm(_InPlaceOf):
             var = (var + _shrunk(image_var - var, self.k * of_var)).clamp_min(0)
         y = (x - mean) * torch.rsqrt(var + self.eps)
         if self.weight is not None:
-            y = y * self.weight[:, None] + self.bias[:, None]
+            y = y * self.weight[:, None]
+        if self.bias is not None:
+            y = y + self.bias[:, None]
         return y.view(input.shape).to(input.dtype)
 
 
@@ -205,7 +203,7 @@ def replace_batch_norms(module: nn.Module, kind: type[_InPlaceOf], **settings: A
 
     Raises HoldfastError if one of them does more than normalise.
     """
-    for name, layer in list(module.named_modules()):
+    for name, layer in module.named_modules():
         if isinstance(layer, _BatchNorm):
             if layer.running_mean is None:
                 raise HoldfastError(
@@ -218,11 +216,7 @@ def replace_batch_norms(module: nn.Module, kind: type[_InPlaceOf], **settings: A
                     f"Layer {name!r} is a {type(layer).__name__}, which does more than normalise. "
                     "Choose a backbone with plain BatchNorm layers."
                 )
-            new = kind(layer.num_features, layer.eps, layer.momentum, layer.affine)
-            tensors = [*layer.named_parameters(recurse=False), *layer.named_buffers(recurse=False)]
-            for key, value in (*tensors, *settings.items()):
-                setattr(new, key, value)
-            if fused:
-                new.drop, new.act = layer.get_submodule("drop"), layer.get_submodule("act")
-            parent, _, child = name.rpartition(".")
-            setattr(module.get_submodule(parent), child, new)
+            # The same object, since the network may have it under several names.
+            layer.__class__ = kind
+            for key, value in settings.items():
+                setattr(layer, key, value)

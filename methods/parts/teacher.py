@@ -1,11 +1,11 @@
 """The base class of methods with a mean teacher."""
 
 from collections.abc import Iterator
-from copy import deepcopy
 
 import torch
 from torch import Tensor, nn
 
+from ...networks import copied
 from ..base import TTAMethod
 
 
@@ -25,7 +25,7 @@ class TeacherMethod(TTAMethod):
 
     def make_teacher(self) -> None:
         """Create the teacher as a copy of the prepared student."""
-        self.teacher = deepcopy(self.backbone)
+        self.teacher = copied(self.backbone)
 
     @property
     def predictor(self) -> nn.Module:
