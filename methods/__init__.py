@@ -20,6 +20,7 @@ from .lcotta import LCoTTA as LCoTTA
 from .memo import MEMO as MEMO
 from .neo import NEO as NEO
 from .note import NOTE as NOTE
+from .pea import PEA as PEA
 from .petta import PeTTA as PeTTA
 from .rdumb import RDumb as RDumb
 from .rem import REM as REM

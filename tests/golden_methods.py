@@ -15,6 +15,7 @@ from holdfast import methods as m
 from holdfast.callbacks import ASR, MRS, FisherRestore
 from holdfast.methods.deyo import shuffled_patches, shuffled_pixels
 from holdfast.methods.parts.norm import use_batch_statistics
+from holdfast.methods.pea import three_views
 
 
 def sgd(lr: float) -> Any:
@@ -257,6 +258,26 @@ def ttab(lr: float, **kwargs: Any) -> Callable[..., m.TTAMethod]:
     return plain(OfChildren, optimizer=nesterov(lr), **options)
 
 
+class OfTransformer(m.PEA):
+    """As in the golden run: statistics follow one view after another, another estimate of the source's.
+
+    For transformers the official code divides the source's scatter within batches by the number of all
+    tokens, here 17 of each of 320 images, and not by that of each batch.
+    """
+
+    def passes(self, images: Tensor) -> list[Tensor]:
+        return three_views(images)
+
+    def learn_source(self, batches: Any) -> dict[str, Any]:
+        learnt, tokens = super().learn_source(batches), 32 * 17
+        shrunk = (10 * (tokens - 1) / (10 * tokens - 1)) ** 0.5
+        return {name: {**block, "root": shrunk * block["root"]} for name, block in learnt.items()}
+
+
+def pea(**kwargs: Any) -> Callable[..., m.TTAMethod]:
+    return plain(m.PEA, blocks=["3", "5", "6", "8"], **kwargs)
+
+
 def lcotta(lr: float, **kwargs: Any) -> Callable[..., m.TTAMethod]:
     return plain(m.LCoTTA, optimizer=nesterov(lr), **kwargs)
 
@@ -410,6 +431,9 @@ MEASURED = [
     Trace("tta4/zerosiam_bn_lr0.0025_p0.025", plain(m.ZeroSiam)),
     Trace("tta4/zerosiam_vit_lr0.005_p0.005", plain(m.ZeroSiam, 5e-3, predictor_rate=1.0)),
     Trace("tta4/zerosiam_vit_lr0.05_p0.1", plain(m.ZeroSiam, 0.05, predictor_rate=2.0)),
+    Trace("tta4/pea_bn40_m0.02_orig_group32", pea()),
+    Trace("tta4/pea_bn40_m0.02_3views_micro3", pea(views=True)),
+    Trace("tta4/pea_vit_m0.02_3views", plain(OfTransformer, group=768, jump=4.0, views=True)),
     Trace("tta4/lcotta_bn_lr0.00015_n3_w6_step2", lcotta(1.5e-4, directions=3, stored=6, every=2)),
     Trace("tta4/lcotta_bn_lr0.003_n3_w5_step2", lcotta(3e-3, directions=3, stored=5, every=2)),
     Trace(

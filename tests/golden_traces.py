@@ -25,6 +25,7 @@ from holdfast.methods import (
     EATA,
     ETA,
     NEO,
+    PEA,
     T3A,
     AdaContrast,
     PeTTA,
@@ -58,6 +59,7 @@ TRACED_PARTS = {
     "diversity": "diversity",
     "loss_ent": "entropy",
     "loss_skl": "alignment",
+    "entropy_smooth": "average_entropy",
 }
 QUANTITIES = (
     "logits_sub",
@@ -158,7 +160,10 @@ def inputs(trace: Trace) -> Tensor:
     size = steps.steps["argmax"].shape[1] if "argmax" in steps.steps else INPUTS["x"].shape[1]
     images = INPUTS["x"].reshape(-1, *INPUTS["x"].shape[2:])
     images = images[np.arange(len(steps) * size) % len(images)]
-    return torch.from_numpy(images).unflatten(0, (-1, size)).to(trace.dtype)
+    images = torch.from_numpy(images)
+    if "/pea_" in trace.name:
+        images = (images.float() * 1.25 + 0.25).to(trace.dtype)
+    return images.unflatten(0, (-1, size)).to(trace.dtype)
 
 
 def source(trace: Trace, images: Tensor) -> Sequence[Any]:
@@ -167,6 +172,8 @@ def source(trace: Trace, images: Tensor) -> Sequence[Any]:
         labels = torch.from_numpy(trace.file["src_labels"].astype(np.int64))
         pairs = zip(torch.from_numpy(INPUTS["x"]).to(trace.dtype), labels, strict=True)
         return list(pairs)[::-1]
+    if "/pea_" in trace.name:
+        return list(torch.from_numpy(INPUTS["x"][20:30]).to(trace.dtype))
     if trace.fitted <= len(images):
         return list(images[: trace.fitted])
     return list(torch.from_numpy(INPUTS["x"][: trace.fitted]).to(trace.dtype))
@@ -256,6 +263,9 @@ def final(method: TTAMethod) -> dict[str, np.ndarray]:
         found["mean_probs"] = method.state["mean_probs"]
     if isinstance(method, NEO):
         found["center"] = method.state["centre"]
+    if isinstance(method, PEA):
+        blocks = method.state["blocks"].items()
+        found |= {f"mu.{name.replace('blocks.', 'block')}": b["mean"] for name, b in blocks}
     if isinstance(method, T3A):
         found |= {"labels": method.state["classes"], "ent": method.state["entropy"]}
     if isinstance(method, ZeroSiam):

@@ -89,6 +89,7 @@ TABLE = {
     "LAME": Row(m.LAME, "no"),
     "NEO": Row(m.NEO, "no"),
     "T3A": Row(partial(m.T3A, supports=2), "no"),
+    "PEA": Row(partial(m.PEA, **source), "no"),
     "SHOT": Row(partial(m.SHOT, optimizer=sgd, class_weight=0.3, confidence=0.2), "features"),
     "ZeroSiam": Row(partial(m.ZeroSiam, optimizer=sgd), "affine"),
     "LCoTTA": Row(

@@ -88,6 +88,7 @@ MUTATIONS = [
     t3a(_most_certain, "rank < count", "rank <= count"),
     shot(information_maximisation, "mean + floor", "mean"),
     zerosiam(m.ZeroSiam.update, "logits.detach()", "logits"),
+    of("tta4/pea_bn40_m0.02_orig_group32 float64")(m.PEA.followed, ".abs().mean()", ".mean()"),
     lcotta(principal_directions, "points - points.mean(0)", "points"),
     petal(FisherRestore.masks, "(f < threshold", "(f < 1.05 * threshold"),
 ]
