@@ -47,6 +47,14 @@ METHODS = ROOT / "benchmarks" / "configs" / "methods.yaml"
 COSTS = ROOT / "benchmarks" / "papers" / "field" / "step_costs.json"  # holdfast bench steps --json
 PARTS = {"methods": "methods", "estimators": "callbacks"}
 OPTIONS = "    options: {heading_level: 3, members: false}"
+# What sorts the methods: whether they need source images, and gradients.
+NEEDS = {
+    (False, False): "Neither source images nor gradients",
+    (True, False): "Source images, no gradients",
+    (False, True): "Gradients, no source images",
+    (True, True): "Source images and gradients",
+}
+UNKNOWN = ("i.i.d.*", "dozens*")  # what batch statistics need
 HEADER = [
     "| method | time, in steps of Source | parameters that adapt | state |",
     "|---|---|---|---|",
@@ -124,7 +132,7 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     if page.meta.get("index") and heading:
         markdown = completed(markdown, page.file.src_uri.partition("/")[0], heading[1])
     for comment, name in re.findall(r"^(<!-- (.+) -->)$", markdown, re.M):
-        filled = {"index": index, "costs": costs}.get(name)
+        filled = {"index": index, "needs": needs, "costs": costs}.get(name)
         markdown = markdown.replace(comment, filled(page) if filled else of_readme(comment, name))
     return markdown
 
@@ -161,6 +169,34 @@ def index(page: Page) -> str:
     return "\n".join(rows)
 
 
+def needs(_: Page) -> str:
+    """A table of the methods for each answer to: source images? backpropagation?"""
+    tables: dict[tuple[bool, bool], list[str]] = {key: [] for key in NEEDS}
+    for file, _, labels in class_pages("methods"):
+        matter = (ROOT / "docs" / "methods" / file).read_text().split("---\n")[1]
+        known = yaml.safe_load(matter).get("needs", {})
+        for label, (idea, cost, adapts, remembers, source, paper) in labels.items():
+            order, batch = known.get(label, UNKNOWN)
+            cells = [
+                f"[{label}]({file})",
+                idea,
+                order,
+                batch,
+                cost,
+                adapts,
+                remembers,
+                source,
+                paper,
+            ]
+            tables[source != "no", "bwd" in cost].append(f"| {' | '.join(cells)} |")
+    head = "| method | idea | labels | batch | a batch costs | adapts | remembers | source images | paper |"
+    parts = [
+        f"### {title}\n\n{head}\n{'|---' * 9}|\n" + "\n".join(tables[key])
+        for key, title in NEEDS.items()
+    ]
+    return "\n\n".join(parts)
+
+
 def of_readme(comment: str, name: str) -> str:
     """The table in the README behind the same comment, or in the section that it names."""
     section = name.removeprefix("README: ")
@@ -175,7 +211,7 @@ def curve(part: str, name: str) -> str:
     """The picture of a class' curve, with what it shows."""
     kept = json.loads(page_curves.KEPT.read_text())
     if name not in kept[part]:
-        suites = {"methods": "methods", "estimators": "aetta/estimators --scale quick"}
+        suites = {"methods": "methods-2026", "estimators": "aetta/estimators --scale quick"}
         return f"Not drawn yet: `holdfast suite {suites[part]}`, then `docs/page_curves.py`."
     said = page_curves.caption(part, name, kept)
     return f"![{said.replace('`', '')}]({picture(name)})\n\n*{said}*"

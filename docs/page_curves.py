@@ -1,8 +1,8 @@
 """The curves on the pages of methods and estimators: stored as numbers, drawn when the site is built.
 
-python docs/page_curves.py RUNS ... writes docs/curves.json from the runs of `holdfast demo` or `holdfast
-suite methods`, and of `holdfast suite aetta/estimators --scale quick`. New curves take the place of all
-curves of their kind, since methods that are drawn together need one stream.
+python docs/page_curves.py RUNS ... writes docs/curves.json from the runs of `holdfast demo` or
+`holdfast suite methods-2026`, and of `holdfast suite aetta/estimators --scale quick`. New curves
+take the place of all curves of their kind, since methods that are drawn together need one stream.
 """
 
 import io

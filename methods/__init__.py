@@ -16,8 +16,11 @@ from .eta import ETA as ETA
 from .foa import FOA as FOA
 from .gtta import GTTA as GTTA
 from .lame import LAME as LAME
+from .lcotta import LCoTTA as LCoTTA
 from .memo import MEMO as MEMO
+from .neo import NEO as NEO
 from .note import NOTE as NOTE
+from .pea import PEA as PEA
 from .petta import PeTTA as PeTTA
 from .rdumb import RDumb as RDumb
 from .rem import REM as REM
@@ -27,11 +30,14 @@ from .rotta import RoTTA as RoTTA
 from .rpl import RPL as RPL
 from .santa import SANTA as SANTA
 from .sar import SAR as SAR
+from .shot import SHOT as SHOT
 from .slr import SLR as SLR
 from .sotta import SoTTA as SoTTA
 from .source import Source as Source
+from .t3a import T3A as T3A
 from .tda import TDA as TDA
 from .tent import Tent as Tent
 from .tpt import TPT as TPT
 from .ttaug import TTAug as TTAug
 from .vte import VTE as VTE
+from .zerosiam import ZeroSiam as ZeroSiam

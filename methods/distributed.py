@@ -115,6 +115,15 @@ def moments(x: Tensor) -> tuple[Tensor, Tensor]:
     return mean, var
 
 
+def summed(part: Tensor) -> Tensor:
+    """The sum, of any shape, over the parts of the batch; without a gradient."""
+    if Parts.active is None:
+        return part
+    total = part.clone(memory_format=torch.contiguous_format)
+    dist.all_reduce(total)
+    return total
+
+
 def batch_size(x: Tensor) -> int:
     """The number of images in the whole batch [B,C,...]."""
     return len(x) if Parts.active is None else Parts.active.num_images

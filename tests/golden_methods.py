@@ -1,6 +1,6 @@
 """The golden traces of whole methods, and our method for each."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,7 @@ from holdfast import methods as m
 from holdfast.callbacks import ASR, MRS, FisherRestore
 from holdfast.methods.deyo import shuffled_patches, shuffled_pixels
 from holdfast.methods.parts.norm import use_batch_statistics
+from holdfast.methods.pea import three_views
 
 
 def sgd(lr: float) -> Any:
@@ -235,6 +236,52 @@ def rem(lr: float, **kwargs: Any) -> Callable[..., m.TTAMethod]:
     return plain(m.REM, optimizer=partial(Adam, lr=lr), skip_top=False, **kwargs)
 
 
+class WithoutNamesOfClassifiers(m.SHOT):
+    """Like TEMPORA's code, trains nothing whose name contains fc, so not a transformer's MLPs."""
+
+    def adaptable_parameters(self) -> Iterable[nn.Parameter]:
+        trained = {id(parameter) for parameter in super().adaptable_parameters()}
+        named = self.backbone.named_parameters()
+        return [p for name, p in named if id(p) in trained and "fc" not in name]
+
+
+class OfChildren(m.SHOT):
+    """Like TTAB's code, trains no parameter of the network itself, such as its class token."""
+
+    def adaptable_parameters(self) -> Iterable[nn.Parameter]:
+        direct = {id(parameter) for parameter in self.backbone.parameters(recurse=False)}
+        return [p for p in super().adaptable_parameters() if id(p) not in direct]
+
+
+def ttab(lr: float, **kwargs: Any) -> Callable[..., m.TTAMethod]:
+    options = {"class_weight": 0.3, "floor": 1e-5, **kwargs}
+    return plain(OfChildren, optimizer=nesterov(lr), **options)
+
+
+class OfTransformer(m.PEA):
+    """As in the golden run: statistics follow one view after another, another estimate of the source's.
+
+    For transformers the official code divides the source's scatter within batches by the number of all
+    tokens, here 17 of each of 320 images, and not by that of each batch.
+    """
+
+    def passes(self, images: Tensor) -> list[Tensor]:
+        return three_views(images)
+
+    def learn_source(self, batches: Any) -> dict[str, Any]:
+        learnt, tokens = super().learn_source(batches), 32 * 17
+        shrunk = (10 * (tokens - 1) / (10 * tokens - 1)) ** 0.5
+        return {name: {**block, "root": shrunk * block["root"]} for name, block in learnt.items()}
+
+
+def pea(**kwargs: Any) -> Callable[..., m.TTAMethod]:
+    return plain(m.PEA, blocks=["3", "5", "6", "8"], **kwargs)
+
+
+def lcotta(lr: float, **kwargs: Any) -> Callable[..., m.TTAMethod]:
+    return plain(m.LCoTTA, optimizer=nesterov(lr), **kwargs)
+
+
 HALF_OF_MAX = 0.5 - 1 / np.log(1000)  # ln(1000)/2 - 1, the official class' default margin
 SINGLE = [
     Trace("tta/ccc_pretrained", plain(m.Source)),
@@ -370,6 +417,29 @@ MEASURED = [
     ),
     Trace("tta3/rem_single_adam0.0002", rem(2e-4)),
     Trace("tta3/memo_n1_steps3", memo(2e-3, 1, steps=3)),
+    Trace("tta4/neo_bn", plain(m.NEO)),
+    Trace("tta4/neo_continual_vit_a0.1", plain(m.NEO, alpha=0.1)),
+    Trace("tta4/neo_vit_reset12", plain(m.NEO)),
+    Trace("tta4/t3a_bn40_M5", plain(m.T3A, supports=5)),
+    Trace("tta4/t3a_bn_M20", plain(m.T3A, supports=20)),
+    Trace("tta4/t3a_neo_vit_K1", plain(m.T3A, supports=1)),
+    Trace("tta4/t3a_vit_M100", plain(m.T3A)),
+    Trace("tta4/shot_im_bn_lr0.01", plain(m.SHOT, 0.01)),
+    Trace("tta4/shot_im_vit_lr0.001", plain(WithoutNamesOfClassifiers, 1e-3)),
+    Trace("tta4/shot_ttab_bn_lr0.001", ttab(1e-3)),
+    Trace("tta4/shot_ttab_vit_lr0.01_thr0.99", ttab(0.01, confidence=0.99)),
+    Trace("tta4/zerosiam_bn_lr0.0025_p0.025", plain(m.ZeroSiam)),
+    Trace("tta4/zerosiam_vit_lr0.005_p0.005", plain(m.ZeroSiam, 5e-3, predictor_rate=1.0)),
+    Trace("tta4/zerosiam_vit_lr0.05_p0.1", plain(m.ZeroSiam, 0.05, predictor_rate=2.0)),
+    Trace("tta4/pea_bn40_m0.02_orig_group32", pea()),
+    Trace("tta4/pea_bn40_m0.02_3views_micro3", pea(views=True)),
+    Trace("tta4/pea_vit_m0.02_3views", plain(OfTransformer, group=768, jump=4.0, views=True)),
+    Trace("tta4/lcotta_bn_lr0.00015_n3_w6_step2", lcotta(1.5e-4, directions=3, stored=6, every=2)),
+    Trace("tta4/lcotta_bn_lr0.003_n3_w5_step2", lcotta(3e-3, directions=3, stored=5, every=2)),
+    Trace(
+        "tta4/lcotta_vit_lr0.0005_n4_w8_step1",
+        lcotta(5e-4, directions=4, stored=8, every=1, entropy_factor=0.95, redundancy=0.7),
+    ),
 ]
 MEASURED = [trace._replace(dtype=torch.float64) for trace in MEASURED]
 DOUBLE = [trace._replace(dtype=torch.float64) for trace in SINGLE]

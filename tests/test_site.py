@@ -231,5 +231,5 @@ def test_all_methods_are_run_on_the_demos_stream() -> None:
     """But those for transformers and CLIP."""
     pages = {page.stem for page in (ROOT / "docs" / "methods").glob("*.md")} - {"index"}
     assert pages - {"rem", "foa", "tpt", "vte", "tda", "batclip"} == {
-        name.lower() for name in grid.read_suite("methods")["methods"]
+        name.lower() for name in grid.read_suite("methods-2026")["methods"]
     }

@@ -45,7 +45,8 @@ pytestmark = [
 # more: which samples count, what a memory takes, whether CoTTA needs views, whether LAME is done. DeYO
 # selects twice, the second time from a second forward pass; ASR decides on its reset.
 SELECTING = (
-    "CoTTA CoTTA-everything ETA EATA RDumb SAR SAR-COME ROID CMF LAME RoTTA NOTE SoTTA PeTTA"
+    "CoTTA CoTTA-everything ETA EATA RDumb SAR SAR-COME ROID CMF LAME RoTTA NOTE SoTTA PeTTA T3A "
+    "LCoTTA PEA"
 )
 LIMITS = dict.fromkeys(TABLE, 1) | dict.fromkeys(SELECTING.split(), 2)
 METHODS = [name for name in TABLE if "bn" not in TABLE[name].refuses]

@@ -20,7 +20,9 @@ class Row(NamedTuple):
     """A method with settings that make it act on six 8x8 images at a time."""
 
     make: Callable[..., m.TTAMethod]
-    changes: str  # which of a batch-norm net's tensors: no, affine, all, with +statistics
+    # Which of a batch-norm net's tensors: no, affine, all, features (all but the classifier's), with
+    # +statistics.
+    changes: str
     refuses: tuple[str, ...] = ()  # backbones
     skips_top: bool = False
     foretells: bool = True  # whether `predict` gives the logits of the next `adapt`
@@ -85,6 +87,14 @@ TABLE = {
         skips_top=True,
     ),
     "LAME": Row(m.LAME, "no"),
+    "NEO": Row(m.NEO, "no"),
+    "T3A": Row(partial(m.T3A, supports=2), "no"),
+    "PEA": Row(partial(m.PEA, **source), "no"),
+    "SHOT": Row(partial(m.SHOT, optimizer=sgd, class_weight=0.3, confidence=0.2), "features"),
+    "ZeroSiam": Row(partial(m.ZeroSiam, optimizer=sgd), "affine"),
+    "LCoTTA": Row(
+        partial(m.LCoTTA, optimizer=sgd, directions=2, stored=4, every=2, **everyone), "affine"
+    ),
     "NOTE": Row(
         partial(m.NOTE, optimizer=adam, **memory), "affine+statistics", ("gn", "vit", "clip")
     ),

@@ -215,7 +215,8 @@ def test_a_network_is_what_it_was(name: str, net: str) -> None:
             logits.append(each.adapt(batches[step]))
         assert torch.equal(logits[0], logits[1]), "a resumed method has other logits"
         assert torch.equal(logits[0], logits[2]), "a copied method has other logits"
-    assert not unlike(method, other) and not unlike(method, copy)
+    assert not unlike(method, other)
+    assert not unlike(method, copy)
     assert [(type(layer), layer.training) for layer in given.modules()] == layers
     for key, value in given.state_dict().items():
         assert torch.equal(value, before[key]), f"{key} of the network that was passed has changed"

@@ -13,9 +13,12 @@ from golden_traces import check, check_measured, run
 from holdfast import methods as m
 from holdfast.callbacks import MRS, FisherRestore
 from holdfast.methods import functional as f
+from holdfast.methods.lcotta import principal_directions
 from holdfast.methods.optimizers import sam_step
 from holdfast.methods.parts.norm import blend, use_batch_statistics
 from holdfast.methods.rotta import CSTU
+from holdfast.methods.shot import information_maximisation
+from holdfast.methods.t3a import _most_certain
 
 
 class Mutation(NamedTuple):
@@ -47,6 +50,11 @@ rem = of("tta3/rem_adam0.001_m0.1_n3 float64")
 santa = of("tta3/santa_lr0.05_identity_proj32 float64")
 gtta = of("tta3/gtta_lr0.001_mixup float64")
 petta = of("tta2/petta_official_ce float32")
+neo = of("tta4/neo_bn float64")
+t3a = of("tta4/t3a_bn40_M5 float64")
+shot = of("tta4/shot_ttab_bn_lr0.001 float64")
+zerosiam = of("tta4/zerosiam_vit_lr0.05_p0.1 float64")
+lcotta = of("tta4/lcotta_bn_lr0.00015_n3_w6_step2 float64")
 petal = of("petal/fim_perc0.3_spw1e-3 float32")
 
 MUTATIONS = [
@@ -76,6 +84,12 @@ MUTATIONS = [
         m.AdaContrast.remember, '(bank["at"] + torch', '(bank["at"] + count + torch'
     ),
     petta(m.PeTTA.divergence, "(now - mean) ** 2", "(self.state['prototypes'] - mean) ** 2"),
+    neo(m.NEO.update, "len(images) / count", "1 / count"),
+    t3a(_most_certain, "rank < count", "rank <= count"),
+    shot(information_maximisation, "mean + floor", "mean"),
+    zerosiam(m.ZeroSiam.update, "logits.detach()", "logits"),
+    of("tta4/pea_bn40_m0.02_orig_group32 float64")(m.PEA.followed, ".abs().mean()", ".mean()"),
+    lcotta(principal_directions, "points - points.mean(0)", "points"),
     petal(FisherRestore.masks, "(f < threshold", "(f < 1.05 * threshold"),
 ]
 

@@ -23,6 +23,7 @@ from torchvision.transforms.v2 import functional as tv
 
 from holdfast import HoldfastError, methods
 from holdfast.benchmarks.presets import CONFIGS, presets, with_presets
+from holdfast.features import classifier
 from holdfast.methods import (
     BNEMA,
     ETA,
@@ -154,7 +155,9 @@ def test_changes_what_it_should_and_nothing_else(name: str, net: str) -> None:
             top = row.skips_top and place.startswith(("blocks.3", "norm"))
             is_norm = isinstance(layer, NORMS) and not top
             for key, _ in layer.named_parameters(recurse=False):
-                if row.changes.startswith("all") or (row.changes.startswith("affine") and is_norm):
+                of_classifier = row.changes == "features" and layer is classifier(network)
+                all_learn = row.changes.startswith(("all", "features")) and not of_classifier
+                if all_learn or (row.changes.startswith("affine") and is_norm):
                     expected.add(f"{prefix}.{layer_name}.{key}".replace("..", "."))
             for key, _ in layer.named_buffers(recurse=False):
                 if row.changes.endswith("statistics") and is_norm and key != "num_batches_tracked":
