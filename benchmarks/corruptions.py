@@ -58,9 +58,16 @@ def main(argv: list[str]) -> int:
     measurement = Measurement.parsed(args)
     suite = measurement.suite(args.methods, args.corruptions, options)
     cells, images = list(grid.cells(suite)), measurement.images
+    refused: dict[str, HoldfastError] = {}
     try:
         if todo := [cell for cell in grid.share(cells, *options.share) if not cell.finished]:
-            duration = measurement.foretold(todo, options.jobs or 1)
+            steps, refused = measurement.try_steps(todo)
+            for name, error in refused.items():
+                print(f"{name} is left out. {error}")
+            cells, todo = (
+                [c for c in part if c.names["method"] not in refused] for part in (cells, todo)
+            )
+            duration = measurement.foretold(todo, steps, options.jobs or 1)
             print(f"{len(todo)} runs of {images:,} images: about {duration}")
         failed, _ = run_cells(cells, options)
     except KeyboardInterrupt:  # the message of a run names --resume, which this command lacks
@@ -81,7 +88,7 @@ def main(argv: list[str]) -> int:
         )
     caption = f"severity {args.severity:g}, {images:,} images each; {measurement.protocol}"
     print(f"figure: {draw(table, Path(suite['out'], 'corruptions.png'), caption)}")
-    return int(failed > 0)
+    return int(failed > 0 or bool(refused))
 
 
 @dataclass(frozen=True)
@@ -173,18 +180,30 @@ class Measurement:
             "seeds": options.seeds or [43],
         }
 
-    def foretold(self, cells: list[Cell], jobs: int) -> str:
-        """How long the cells will take, from the first step of each method and a few corrupted images.
+    def try_steps(
+        self, cells: list[Cell]
+    ) -> tuple[dict[str, tuple[float, float]], dict[str, HoldfastError]]:
+        """The seconds of each method, see `_try_step`, and why others do not take this network.
 
         Raises:
-            HoldfastError: if the labels do not fit the network, or a step fails, as it would in every run.
+            HoldfastError: if no method takes it, or the labels do not fit it.
         """
+        steps, refused = {}, {}
+        for name, cell in {cell.names["method"]: cell for cell in reversed(cells)}.items():
+            try:
+                steps[name] = self._try_step(name, cell)
+            except HoldfastError as error:
+                refused[name] = error
+        if not steps:
+            raise next(iter(refused.values()))
+        return steps, refused
+
+    def foretold(self, cells: list[Cell], steps: dict[str, tuple[float, float]], jobs: int) -> str:
+        """How long the cells will take, from the methods' first steps and a few corrupted images."""
         # Deferred: they import torch and pandas.
         from .results.text_table import duration
         from .suites.execution import cores
 
-        first = {cell.names["method"]: cell for cell in reversed(cells)}
-        steps = {name: self._try_step(name, cell) for name, cell in first.items()}
         making = self._seconds_to_make({cell.factors["corruption"] for cell in cells})
         jobs = min(jobs, cores())
         total = 0.0
@@ -270,7 +289,8 @@ class Measurement:
                 f"{self.backbone} has {outputs:,} outputs. Pass --labels {other} for {kinds[other]}, or "
                 f"--labels {kind} if the numbers are right."
             )
-        check_labels(source.labels_of(torch.arange(len(source))), outputs, source.classes)
+        labels = source.labels_of(torch.arange(len(source)))
+        check_labels(int(labels.max()), outputs, source.classes, first=True)
 
 
 def accuracies(cells: list[Cell]) -> "pd.DataFrame":

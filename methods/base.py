@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import SGD
+from torch.utils.checkpoint import CheckpointError
 
 from .. import HoldfastError, in_range
 from ..callbacks.recovery import Recovery
@@ -308,7 +309,13 @@ class TTAMethod(OnlineTest, metaclass=BuiltLast):
         check_loss(loss, type(self).__name__)
         self.trace["loss"] = loss.detach()
         self.optimizer.zero_grad()
-        loss.backward()
+        try:
+            loss.backward()
+        except CheckpointError as error:
+            raise HoldfastError(
+                "The backbone computes activations again in the backward pass, in another mode. Switch its "
+                "activation checkpointing off, as by set_grad_checkpointing(False) in timm."
+            ) from error
         self.optimizer.step()
         # Lightning runs the whole test_step in one autocast region, which would go on using its
         # low-precision copies of the weights from before the step.

@@ -96,11 +96,11 @@ def _own_network(class_path: str, file: Path | None) -> Pretrained:
     except HoldfastError:  # which says what to change
         raise
     except Exception as error:  # whatever the user's code may raise
-        line = extract_tb(error.__traceback__)[-1]
-        text = " ".join(str(error).split())
+        frames = [f for f in extract_tb(error.__traceback__) if Path(f.filename).is_file()]
+        where = "".join(f"; {f.filename}, line {f.lineno}" for f in frames[1:][-1:])
         raise HoldfastError(
-            f"{class_path} raises {type(error).__name__} when imported and called ({text}; "
-            f"{line.filename}, line {line.lineno}). Fix it, or name a function without arguments that "
+            f"{class_path} raises {type(error).__name__} when imported and called "
+            f"({' '.join(str(error).split())}{where}). Fix it, or name a function without arguments that "
             "makes the network."
         ) from error
     if not isinstance(net, nn.Module):

@@ -59,7 +59,12 @@ class OddNorms(nn.Module):
         unbiased.register_parameter("bias", None)
         layers = [nn.BatchNorm2d(3), nn.Conv2d(3, 8, 3, padding=1), unbiased, nn.ReLU()]
         layers += [nn.Conv2d(8, 8, 3, padding=1), unscaled, nn.InstanceNorm2d(8, affine=True)]
-        layers += [nn.BatchNorm2d(8, momentum=None), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+        layers += [
+            nn.ReLU(),
+            nn.BatchNorm2d(8, momentum=None),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+        ]
         self.layers = nn.Sequential(*layers, nn.BatchNorm1d(8), nn.Linear(8, 5))
         self.unused = nn.Sequential(nn.BatchNorm1d(8), nn.Linear(8, 5))
 
