@@ -16,7 +16,8 @@ from torchvision.datasets.folder import is_image_file
 from ... import HoldfastError
 from ...files import reason
 from ...imagenet import class_folders, no_content, synsets
-from .dataset import Crop, DatasetSource, as_pil, class_number, unreadable
+from .dataset import Crop, DatasetSource, class_number, unreadable
+from .pixels import as_pil
 
 _FORMATS = ("JPEG", "PNG", "BMP", "WEBP", "PPM", "TIFF", "GIF")  # Pillow gives EPS to Ghostscript
 

@@ -30,7 +30,7 @@ from holdfast.datamodules import (
     ImageFolder,
     Preprocessing,
 )
-from holdfast.datamodules.sources.dataset import centred
+from holdfast.datamodules.sources.pixels import centred
 from holdfast.methods import Source
 from holdfast.methods.backbones.layers import Normalise
 from holdfast.methods.backbones.preprocessing import of_open_clip, of_timm, of_torchvision

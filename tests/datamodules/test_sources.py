@@ -12,7 +12,7 @@ from torchvision import transforms
 from holdfast import HoldfastError
 from holdfast.datamodules import Clean, DatasetSource, Digits, Glyphs, ImageFolder, ImageSource
 from holdfast.datamodules.counter import random_bits, scramble
-from holdfast.datamodules.sources.dataset import random_box
+from holdfast.datamodules.sources.pixels import random_box
 from holdfast.datamodules.sources.tar import Sample, decode
 from holdfast.methods import Source
 
