@@ -41,7 +41,7 @@ def state(folder: Path) -> State:
         return State("failed", error)
     if not rows.exists():
         return State("waiting")
-    written = time.time() - rows.stat().st_mtime
+    written = abs(time.time() - rows.stat().st_mtime)  # a clock may have been set back
     if not (folder / LOCK).exists() and written < _FRESH:
         return State("running", "a Trainer")  # it writes rows but holds no lock
     return State("cut", "rerun the same command to resume")

@@ -267,9 +267,9 @@ def train_and_write(
         with whole_file(out.with_suffix(".space")) as file:
             file.write_bytes(bytes(sum(4 * p.numel() for p in training.model.parameters())))
         out.with_suffix(".space").unlink()
-    begin, unfinished, model = time.time(), out.with_suffix(".unfinished.ckpt"), training.model
+    begin, unfinished, model = time.monotonic(), out.with_suffix(".unfinished.ckpt"), training.model
     training.carry_out(unfinished)
-    seconds, net = time.time() - begin, model.get_submodule("net")
+    seconds, net = time.monotonic() - begin, model.get_submodule("net")
     large = {id(p) for p in net.parameters() if half and p.ndim > 1}
     for parameter in (p for p in net.parameters() if id(p) in large):
         parameter.data = parameter.data.half().float()

@@ -93,7 +93,8 @@ def test_suite(tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
     for key in ("accuracy", "accuracy_last_eighth", "images_per_second"):
         assert all(isinstance(r[key], float) for r in runs)
     assert all(r["images"] == STEPS * BATCH - 5 for r in runs)
-    assert [r["collapsed"] for r in runs if r["method"] == "ETA"] != [None, None]
+    # Of an end of two batches nobody can say.
+    assert [r["collapsed"] for r in runs if r["method"] == "ETA"] == [None, None]
     identical = {r["stream_id"] for r in runs if r["seed"] == 43}
     assert len(identical) == 1
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("record.jsonl")}
