@@ -80,10 +80,10 @@ def main(argv: list[str]) -> int:
         f"corruption, each from the source model; {measurement.protocol}; 95 % intervals within "
         f"± {bound:.1f} points; the mean excludes clean images)"
     )
-    steps = -(-images // _BATCH)
-    if steps < _STEPS and len(args.methods) > 1:
+    batches = -(-images // _BATCH)
+    if batches < _STEPS and len(args.methods) > 1:
         print(
-            f"Each run has {steps} steps: too few for methods to drift apart, and RDumb resets after "
+            f"Each run has {batches} steps: too few for methods to drift apart, and RDumb resets after "
             f"1,000. Pass --images {_BATCH * _STEPS} for {_STEPS} steps."
         )
     caption = f"severity {args.severity:g}, {images:,} images each; {measurement.protocol}"

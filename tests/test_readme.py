@@ -201,7 +201,7 @@ def test_the_monitoring_page_alarms_on_shifted_digits_only(
     folder: Path, capsys: pytest.CaptureFixture
 ) -> None:
     exec(PYTHON.findall((DOCS / "tutorials" / "monitoring.md").read_text())[0], {})
-    alarms = re.findall(r", alarm (\w+),", capsys.readouterr().out)
+    alarms = re.findall(r", alarm (\w+):", capsys.readouterr().out)
     assert alarms == ["False"] * 4 + ["True"] * 4
 
 

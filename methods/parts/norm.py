@@ -84,7 +84,8 @@ class _InPlaceOf(_BatchNorm):
     def forward(self, input: Tensor) -> Tensor:
         output = self.normalised(input)
         for name in ("drop", "act"):
-            output = self._modules[name](output) if name in self._modules else output
+            layer = self._modules.get(name)
+            output = output if layer is None else layer(output)
         return output
 
     def normalised(self, input: Tensor) -> Tensor:

@@ -74,7 +74,9 @@ def test_the_source_model_is_the_one_of_the_same_weights(tmp_path: Path) -> None
         run(tmp_path, "Source", [a] * 64, [a] * 64, weights=f"{a}", override=f"{a}")
         for a in (0.2, 0.8)
     )
-    tents = [run(tmp_path, "Tent", [0.5] * 64, [0.5] * 64, weights=w) for w in ("0.2", "0.8", "0.5")]
+    tents = [
+        run(tmp_path, "Tent", [0.5] * 64, [0.5] * 64, weights=w) for w in ("0.2", "0.8", "0.5")
+    ]
     with_results([high, *tents, low])
     assert [tent.source for tent in tents] == [low, high, None]
     assert [tent.collapsed for tent in tents] == [False, True, None]

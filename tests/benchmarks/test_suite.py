@@ -435,8 +435,8 @@ def test_status_and_report_at_any_moment(tmp_path: Path, capsys: pytest.CaptureF
     (failure,) = facts["failed"]
     assert (failure["method"], failure["seed"]) == ("Tent", 1)
     (tmp_path / "none").mkdir()
-    assert main(["report", str(tmp_path / "none")]) == 0
-    assert main(["report", str(tmp_path / "none"), "--status"]) == 0
+    assert main(["report", str(tmp_path / "none")]) == 1
+    assert main(["report", str(tmp_path / "none"), "--status"]) == 1
     assert main(["report", str(tmp_path / "nowhere"), "--status"]) == 2
 
 

@@ -36,7 +36,7 @@ pytestmark = [quiet, pytest.mark.filterwarnings("ignore:.*not finite", "ignore:.
 def logged_in_test(method: Any, labels: Tensor, images: Tensor) -> dict[str, float]:
     """What is logged of a test with labels [N,B]."""
     data = TensorStream(images, labels)
-    return plain_trainer().test(method, datamodule=data, verbose=False)[0]
+    return dict(plain_trainer().test(method, datamodule=data, verbose=False)[0])
 
 
 # ---- networks ---------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ def test_networks_with_results_in_them_are_copied(name: str, weight_norm: bool) 
 
 def with_lock() -> nn.Module:
     net = tiny_net()
-    net.lock = threading.Lock()
+    net.lock = threading.Lock()  # type: ignore[assignment]
     return net
 
 
@@ -164,6 +164,8 @@ def test_data_parallel_is_unwrapped() -> None:
 
 class Counting(nn.Module):
     """Changes a buffer in every forward pass."""
+
+    ema: Tensor
 
     def __init__(self, how: str) -> None:
         super().__init__()
@@ -468,6 +470,6 @@ def test_a_loader_of_other_images_reads_them_unchanged() -> None:
     """An in-place network in a Trainer leaves the data set as it is."""
     images = torch.rand(8, 3, 8, 8)
     before = images.clone()
-    data = DataLoader([(x, 0) for x in images], batch_size=4)
+    data: DataLoader = DataLoader([(x, 0) for x in images], batch_size=4)  # type: ignore[arg-type]
     plain_trainer().test(Tent(InPlace(tiny_net())), data, verbose=False)
     assert torch.equal(images, before)

@@ -280,7 +280,7 @@ def test_outputs_refused_first_are_refused_third(steps: int) -> None:
         for images in image_batches(steps):
             method.adapt(images)
         before = tensors(method)
-        method.backbone.change = change
+        method.backbone.change = change  # type: ignore[assignment]
         with pytest.raises(HoldfastError, match=message):
             method.adapt(torch.rand(6, 3, 8, 8))
         assert all(torch.equal(value, before[key]) for key, value in tensors(method).items())
