@@ -50,7 +50,8 @@ SELECTING = (
 )
 LIMITS = dict.fromkeys(TABLE, 1) | dict.fromkeys(SELECTING.split(), 2)
 METHODS = [name for name in TABLE if "bn" not in TABLE[name].refuses]
-LIMITS |= {"DeYO": 3, "DeYO-pixels": 3, "ETA-ASR": 3}
+# PEA leaves blocks of weight 0 out, so the host reads the weights.
+LIMITS |= {"DeYO": 3, "DeYO-pixels": 3, "ETA-ASR": 3, "PEA": 3}
 WATCHERS = {
     **ESTIMATORS,
     "WeightedFlips": lambda: WeightedFlips(f=None, held=24, stop=2, at_once=6, any_backbone=True),
