@@ -304,7 +304,10 @@ class TTAMethod(OnlineTest, metaclass=BuiltLast):
         return self.steps if self.optimizer is not None else 1
 
     def descend(self, loss: Tensor) -> None:
-        """One optimizer step on `loss`, a scalar that depends on the parameters that adapt."""
+        """One optimizer step on `loss`, a scalar that depends on the parameters that adapt.
+
+        Raises HoldfastError if it is none, or activation checkpointing prevents the backward pass.
+        """
         assert self.optimizer is not None
         check_loss(loss, type(self).__name__)
         self.trace["loss"] = loss.detach()

@@ -269,7 +269,7 @@ def test_a_watch_is_what_a_trainer_does(name: str, reset: str) -> None:
 
 
 def test_a_watch_refuses_what_it_cannot_do() -> None:
-    with pytest.raises(HoldfastError, match="SegmentReset must be told"):
+    with pytest.raises(HoldfastError, match="SegmentReset needs to know"):
         cb.Watch(Tent(tiny_net()), reset=cb.SegmentReset())
     with pytest.raises(HoldfastError, match=r"uses AETTA.*SoftmaxScore"):
         cb.Watch(Tent(tiny_net()), [cb.SoftmaxScore()], cb.AccuracyReset())
