@@ -37,7 +37,7 @@ def copied(network: nn.Module) -> nn.Module:
 
 
 def named_tensors(network: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Every place in a network that has a parameter or buffer, by one of its names.
+    """Every place in a network that has a parameter or buffer, of any shape, by one of its names.
 
     A layer under two names is one place; a tensor that two layers share is in two.
     """
@@ -48,7 +48,7 @@ def named_tensors(network: nn.Module) -> Iterator[tuple[str, Tensor]]:
 
 
 def check_shape(logits: Tensor, images: int) -> None:
-    """Raise HoldfastError unless a network's outputs for so many images are logits [B,C]."""
+    """Raise HoldfastError unless a network's outputs for so many images are logits [B,C], C at least 2."""
     if logits.shape[:1] == (images,) and logits[0].numel() == 1:
         raise HoldfastError(
             f"The backbone returns one value per image, {list(logits.shape)}, and methods need a logit for "

@@ -304,7 +304,10 @@ class TTAMethod(OnlineTest, metaclass=BuiltLast):
         return self.steps if self.optimizer is not None else 1
 
     def descend(self, loss: Tensor) -> None:
-        """One optimizer step on `loss`, a scalar that depends on the parameters that adapt."""
+        """One optimizer step on `loss`, a scalar that depends on the parameters that adapt.
+
+        Raises HoldfastError if it is none, or activation checkpointing prevents the backward pass.
+        """
         assert self.optimizer is not None
         check_loss(loss, type(self).__name__)
         self.trace["loss"] = loss.detach()
@@ -346,16 +349,22 @@ class TTAMethod(OnlineTest, metaclass=BuiltLast):
             )
             # PyTorch refuses the statistics of a single value; those of two copies are the same.
             return self.logits(network, images.repeat(2, 1, 1, 1))[:1]
+        checked = partial(self.checked, network)
         if self.divides:
-            return divided(lambda part: full_precision(network(part)), images)
-        before = buffer_versions(self.fixed_buffers)
-        logits = full_precision(network(images))
-        check_buffers(self.fixed_buffers, before)
-        check_shape(logits, len(images))
+            return divided(checked, images)
+        logits = checked(images)
         if network is self.backbone:
             if self.optimizer is not None and torch.is_grad_enabled():
                 check_gradient(logits, self.backbone)
             self.batch_facts["unlike_probabilities"] = unlike_probabilities(logits.detach())
+        return logits
+
+    def checked(self, network: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
+        """A network's logits [B,C]; raises HoldfastError if they are none, or it changes its buffers."""
+        before = buffer_versions(self.fixed_buffers)
+        logits = full_precision(network(images))
+        check_buffers(self.fixed_buffers, before)
+        check_shape(logits, len(images))
         return logits
 
     def together(

@@ -78,7 +78,7 @@ def check_range(lowest: float, highest: float, network: nn.Module) -> None:
 
 
 def check_size(images: Tensor, content: Any, name: str) -> None:
-    """Raise HoldfastError if images [B,3,H,W] have another size than those in `content` [N,3,H,W]."""
+    """Raise HoldfastError if images [B,3,H,W] have another size than those [N,3,H,W] in `content`."""
     stored = content.get("images") if isinstance(content, dict) else None
     if isinstance(stored, Tensor) and stored.shape[1:] != images.shape[1:]:
         raise HoldfastError(
@@ -120,13 +120,13 @@ def fixed_buffers(network: nn.Module) -> Buffers:
 
 
 def buffer_versions(buffers: Buffers) -> list[tuple[Tensor | None, int]]:
-    """Each of the buffers, and how often it was written to."""
+    """Each of the buffers, of any shape, and how often it was written to."""
     values = [owner[name] for name, owner in buffers]
     return [(tensor, 0 if tensor is None else tensor._version) for tensor in values]
 
 
 def check_buffers(buffers: Buffers, before: list[tuple[Tensor | None, int]]) -> None:
-    """Raise HoldfastError if a forward pass has changed a buffer since these versions of them.
+    """Raise HoldfastError if a forward pass has changed a buffer, of any shape, since these versions.
 
     A network may store what depends on the size of the images alone, of another shape for each.
     """

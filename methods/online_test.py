@@ -73,6 +73,8 @@ class OnlineTest(Resettable):
         Args:
             batches: images [B,3,H,W], or with their labels, as a DataLoader gives them. Images that
                 are not finite are ignored.
+
+        Raises HoldfastError if what is learnt contains NaN; nothing of it stays.
         """
         if not self.source_images:
             return

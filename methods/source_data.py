@@ -53,7 +53,7 @@ def finite_batches(batches: Iterable[Any], like: Tensor) -> Iterator[tuple[Tenso
     """
     for content in batches:
         batch = as_batch(content, 0, 0)
-        images = batch.images.to(like.device, like.dtype, copy=True)
+        images = batch.images.detach().to(like.device, like.dtype, copy=True)
         good = finite_images(images)
         if good.any():
             labels = batch.labels.to(like.device).view(len(images), -1)[:, 0]

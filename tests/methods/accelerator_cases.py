@@ -31,6 +31,7 @@ from holdfast.callbacks import (
     WeightedFlips,
 )
 from holdfast.callbacks.curves import Later
+from holdfast.methods.backbones.layers import normalised
 from holdfast.methods.distributed import averaged, join_batches
 from holdfast.methods.testing import image_batches, spoiled
 from holdfast.run_folder import ROWS, read_rows
@@ -103,14 +104,34 @@ def test_waits_and_results_of_a_step(name: str, dtype: torch.dtype, accelerator:
     assert counts[0] <= LIMITS[name] + 3, "the range of the first images, EATA's Fisher"
 
 
-def test_bytes_are_refused_in_a_later_batch(accelerator: Any) -> None:
-    """Though the host does not wait for the largest value: it comes with the check for finite numbers."""
-    method = TABLE["Tent"].make(tiny_net()).to(accelerator)
+@pytest.mark.parametrize(("factor", "sentence"), [(255, "divide bytes by 255"), (-2, "itself")])
+def test_values_are_refused_in_a_later_batch(factor: int, sentence: str, accelerator: Any) -> None:
+    """Though the host does not wait for the extreme values: they come with the check for finite numbers."""
+    method = TABLE["Tent"].make(normalised(tiny_net(), [0.5] * 3, [0.25] * 3)).to(accelerator)
     first, second = image_batches(2, size=6)
     method.adapt(first.to(accelerator))
-    with pytest.raises(HoldfastError, match="divide bytes by 255"):
-        method.adapt((255 * second).to(accelerator))
+    with pytest.raises(HoldfastError, match=sentence):
+        method.adapt((factor * second).to(accelerator))
     assert method.step_count == 1
+
+
+@pytest.mark.parametrize("wrong", [None, 0, 2])
+def test_labels_are_refused_in_a_later_batch(wrong: int | None, accelerator: Any) -> None:
+    """Without a further wait."""
+    labels, steps = torch.arange(18).view(3, 6) % 5, Waits()
+    if wrong is not None:
+        labels[wrong, 3] = 255
+    data = TensorStream(torch.rand(3, 6, 3, 8, 8), labels)
+    strategy = SingleDeviceStrategy(accelerator, Pretended())
+    trainer = plain_trainer(
+        accelerator="auto", strategy=strategy, callbacks=[steps], inference_mode=False
+    )
+    if wrong is not None:
+        with pytest.raises(HoldfastError, match="labels go up to 255"):
+            trainer.test(TABLE["Tent"].make(tiny_net()), datamodule=data, verbose=False)
+        return
+    trainer.test(TABLE["Tent"].make(tiny_net()), datamodule=data, verbose=False)
+    assert max(steps.counts[1:]) <= LIMITS["Tent"]
 
 
 @pytest.mark.parametrize("name", METHODS[::3])

@@ -31,7 +31,7 @@ class TwoNames(nn.Module):
         body = [nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), first, norm, nn.ReLU()]
         body += [second, norm, nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
         self.net = nn.Sequential(*body, nn.Linear(8, 5))
-        self.features = nn.Sequential(*self.net.children())[:-1]
+        self.features = nn.Sequential(*body)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.net[-1](self.features(x))

@@ -429,7 +429,7 @@ def test_files_with_odd_content(tmp_path: Path) -> None:
     [
         ("open('absent.bin')", r"No such file .*'absent\.bin'; .*ownnets\.py, line 6\)"),
         (
-            "normalised(None, [123.7] * 3, [58.4] * 3)",
+            "normalised(torch.nn.Identity(), [123.7] * 3, [58.4] * 3)",
             r"^mean=.* Divide values for images in \[0,255\] by 255\.$",
         ),
     ],
@@ -438,7 +438,8 @@ def test_a_factory_that_fails(
     body: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its file and line are in the message; a sentence of ours is not cut."""
-    lines = ["from holdfast.methods.backbones.layers import normalised", "", "", "def make():"]
+    first = "import torch; from holdfast.methods.backbones.layers import normalised"
+    lines = [first, "", "", "def make():"]
     (tmp_path / "ownnets.py").write_text("\n".join([*lines, "", f"    return {body}", ""]))
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "ownnets", raising=False)

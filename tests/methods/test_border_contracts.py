@@ -14,9 +14,7 @@ import pytest
 import torch
 from border_nets import BORDER_NETS
 from common import TensorStream, plain_trainer, tiny_net
-from lightning.pytorch import Callback, LightningDataModule
-from lightning.pytorch.strategies import SingleDeviceStrategy
-from pretended import Pretended, accelerator, waits
+from lightning.pytorch import LightningDataModule
 from table import TABLE, quiet
 from torch import Tensor, nn
 
@@ -27,7 +25,6 @@ from holdfast.methods import Tent, TTAMethod, normalised
 from holdfast.methods.testing import image_batches, tensors, unlike
 from holdfast.networks import named_tensors
 
-__all__ = ["accelerator"]
 pytestmark = [quiet, pytest.mark.filterwarnings("ignore:.*not finite", "ignore:.*top ones")]
 
 
@@ -77,6 +74,8 @@ class Labelled(LightningDataModule):
     def segment(self, number: int) -> Any: ...
 
     def passed(self, batch: Any) -> None: ...
+
+    def adopt(self, network: Any) -> None: ...
 
 
 SOURCE = Images()
@@ -216,7 +215,7 @@ def test_a_network_is_what_it_was(name: str, net: str) -> None:
         assert torch.equal(value, before[key]), f"{key} of the network that was passed has changed"
 
 
-# ---- each batch is checked ------------------------------------------------------------------------
+# ---- each batch is checked (on an accelerator: accelerator_cases.py) ------------------------------------------------------------------------
 
 
 class Switch(nn.Module):
@@ -286,46 +285,10 @@ def test_outputs_refused_first_are_refused_third(steps: int) -> None:
         assert all(torch.equal(value, before[key]) for key, value in tensors(method).items())
 
 
-def last_waits(labels: Tensor, device: Any) -> int:
-    """The host's waits in the last step of a test with labels [N,B] on a device, or on the CPU."""
-    data, counts = TensorStream(torch.rand(len(labels), 6, 3, 8, 8), labels), []
-
-    class Waits(Callback):
-        def on_test_batch_start(self, *_: Any) -> None:
-            waits.clear()
-
-        def on_test_batch_end(self, *_: Any) -> None:
-            counts.append(waits.total())
-
-    options: dict[str, Any] = {"callbacks": [Waits()], "inference_mode": False}
-    if device is not None:
-        strategy = SingleDeviceStrategy(device, Pretended())
-        options |= {"accelerator": "auto", "strategy": strategy}
-    plain_trainer(**options).test(Tent(tiny_net()), datamodule=data, verbose=False)
-    return counts[-1]
-
-
 @pytest.mark.parametrize("batch", [0, 2])
-def test_labels_refused_first_are_refused_third(batch: int, accelerator: Any) -> None:
-    """On an accelerator without a further wait: with the check for finite numbers."""
+def test_labels_refused_first_are_refused_third(batch: int) -> None:
     labels = torch.arange(18).view(3, 6) % 5
-    assert last_waits(labels, accelerator) <= 1
     labels[batch, 3] = 255
-    for device in (None, accelerator):
-        with pytest.raises(HoldfastError, match="labels go up to 255"):
-            last_waits(labels, device)
-
-
-@pytest.mark.parametrize("kind", ["bytes", "normalised"])
-def test_values_are_checked_on_an_accelerator(kind: str, accelerator: Any) -> None:
-    """The smallest and largest values come with the check for finite numbers."""
-    net = normalised(tiny_net(), [0.5] * 3, [0.25] * 3)
-    method, (change, message) = Tent(net).to(accelerator), IMAGES[kind]
-    good = image_batches(3)
-    for images in good[:2]:
-        waits.clear()
-        method.adapt(images.to(accelerator))
-    assert waits.total() <= 1
-    with pytest.raises(HoldfastError, match=message):
-        method.adapt(change(good[2]).to(accelerator))
-    assert method.step_count == 2
+    data = TensorStream(torch.rand(3, 6, 3, 8, 8), labels)
+    with pytest.raises(HoldfastError, match="labels go up to 255"):
+        plain_trainer().test(Tent(tiny_net()), datamodule=data, verbose=False)
