@@ -239,6 +239,7 @@ def _power(cov: Tensor, exponent: float) -> Tensor:
     """Powers of covariances [G,g,g], with a small number on their diagonals."""
     # A batch that is not finite makes the step undone, and would stop the decomposition.
     cov = cov.nan_to_num(0, 0, 0)
-    values, vectors = torch.linalg.eigh(cov + _RIDGE * torch.eye(cov.shape[-1]).to(cov))
+    ridge = torch.full_like(cov[..., 0], _RIDGE).diag_embed()
+    values, vectors = torch.linalg.eigh(cov + ridge)
     values = values.clamp_min(_RIDGE / 2) ** exponent
     return (vectors * values[:, None]) @ vectors.mT
