@@ -102,7 +102,7 @@ def check_logits(distance: float) -> None:
 
 
 def check_gradient(logits: Tensor, backbone: nn.Module) -> None:
-    """Raise HoldfastError if no parameter of the backbone that adapts has an effect on its logits."""
+    """Raise HoldfastError if no parameter of the backbone that adapts has an effect on its logits [B,C]."""
     if not logits.requires_grad and any(p.requires_grad for p in backbone.parameters()):
         raise HoldfastError(
             "The backbone's logits have no gradient with respect to the parameters that adapt. Let its "

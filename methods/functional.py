@@ -8,6 +8,9 @@ from torch import Tensor
 
 from ..callbacks.functional.scores import softmax_entropy as softmax_entropy
 
+# The logit of a class that a network masks: softmax is exactly 0 there in every precision.
+MASKED = -1e4
+
 
 def full_precision(logits: Tensor) -> Tensor:
     """Half-precision logits as float32, others unchanged (entropies in bfloat16 are useless)."""

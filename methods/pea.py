@@ -85,7 +85,7 @@ class PEA(PredictsByUpdate, Source):
     def learn_source(self, batches: Iterator[tuple[Tensor, Tensor]]) -> dict[str, Any]:
         """Mean [C], variance [C] and root of the covariance [G,g,g] of each block's embeddings."""
         seen = [self.measured(images) for images, _ in batches]
-        return {name: _joined([batch[name] for batch in seen]) for name in self.aligned}
+        return {name: _joined([batch[name] for batch in seen]) for name in seen[0]}
 
     def measured(self, images: Tensor) -> dict[str, Moments]:
         """The moments of each block's embeddings of images [B,3,H,W], in a pass without alignment."""

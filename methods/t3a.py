@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from .. import in_range
-from .functional import full_precision, softmax_entropy
+from .functional import MASKED, full_precision, softmax_entropy
 from .parts.by_update import PredictsByUpdate
 from .parts.head import head
 from .source import Source
@@ -45,7 +45,9 @@ class T3A(PredictsByUpdate, Source):
         self.trace["supports"] = len(stored["classes"])
         sums = features.new_zeros(logits.shape[1], features.shape[1])
         sums.index_add_(0, stored["classes"], normalize(stored["features"]))
-        return full_precision(features @ normalize(sums).T)
+        scores = full_precision(features @ normalize(sums).T)
+        # A class that the network masks has supports from its row, which would score.
+        return torch.where(logits < MASKED / 2, logits, scores)
 
 
 def _supports(features: Tensor, logits: Tensor) -> dict[str, Tensor]:

@@ -17,6 +17,7 @@ from torch.jit import ScriptModule
 
 from ... import HoldfastError
 from ...preprocessing import Preprocessing, preprocessing_of
+from ..functional import MASKED
 from .clip import ZeroShot
 from .layers import Classes, class_numbers, normalised
 from .libraries import LIBRARIES, Pretrained, filled, lite0, read_checkpoint, untrained
@@ -28,8 +29,6 @@ _EMBEDDED = ("glyphs", "digits", "cifar-resnet20")
 _FILES = (".safetensors", ".pt", ".pth", ".ckpt", ".bin")
 _CLASS_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
 Network = TypeVar("Network", bound=nn.Module)
-# A logit at which softmax is exactly 0 in every precision.
-_MASKED = -1e4
 
 
 def load_backbone(name: str) -> nn.Module:
@@ -159,7 +158,7 @@ def _only_logits(net: nn.Module, inputs: tuple[Tensor, ...], output: Any) -> Ten
             f"The backbone returns a {type(output).__name__} without logits. Return the logits "
             "[B,C], or an object or mapping that has them as `logits`."
         )
-    return logits.clamp_min(_MASKED)
+    return logits.clamp_min(MASKED)
 
 
 def _channels_last(net: nn.Module) -> nn.Module:

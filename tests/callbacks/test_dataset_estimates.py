@@ -9,6 +9,7 @@ import torch
 from common import TensorStream, plain_trainer, tiny_net
 
 from holdfast import HoldfastError
+from holdfast.batch import LabelledImages
 from holdfast.callbacks import DatasetEstimates, RunRecord, SrcValid
 from holdfast.methods import Source
 
@@ -18,7 +19,7 @@ IMAGES = COLOURS * torch.rand(12, 8, 3, 8, 8, generator=RANDOM)
 IMAGES = (IMAGES * 255).round() / 255
 
 
-class Validation:
+class Validation(LabelledImages):
     """Forty images and their labels."""
 
     images = torch.randint(

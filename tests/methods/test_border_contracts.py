@@ -71,6 +71,8 @@ class Labelled(LightningDataModule):
         dimmed = images / 255 / (1 + index[:, None, None, None] // 6)
         return Batch(dimmed, labels, index, torch.zeros_like(index))
 
+    def seedless(self, facts: Any) -> Any: ...
+
     def segment(self, number: int) -> Any: ...
 
     def passed(self, batch: Any) -> None: ...
@@ -215,7 +217,7 @@ def test_a_network_is_what_it_was(name: str, net: str) -> None:
         assert torch.equal(value, before[key]), f"{key} of the network that was passed has changed"
 
 
-# ---- each batch is checked (on an accelerator: accelerator_cases.py) ------------------------------------------------------------------------
+# ---- each batch is checked (on an accelerator: accelerator_cases.py) ------------------------------
 
 
 class Switch(nn.Module):
