@@ -152,7 +152,7 @@ class Onset(NamedTuple):
 def followed(state: Onset, values: Array, level: float) -> Onset:
     """The onset after numbers [n] in [0,1], of bets as in `betted` that begin with the first of them.
 
-    >>> followed(followed(Onset(), np.zeros(9), level=0.2), np.ones(3), level=0.2).best
+    >>> followed(followed(Onset(), np.zeros(9), level=0.2), np.ones(9), level=0.2).best
     (10, 1.0)
     """
     n, wealth, start, total = state
