@@ -6,7 +6,6 @@ from importlib.metadata import distribution
 import cv2
 import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor
 
 from .blur import streak, zoom_out
@@ -81,7 +80,7 @@ def _frost(which: int, scale: float, height: int, width: int, device: torch.devi
     # The wheel's files are found without importing it: that needs setuptools < 82.
     file = f"imagecorruptions/frost/{_TEXTURES[which]}"
     path = distribution("imagecorruptions").locate_file(file)
-    texture = np.asarray(Image.open(str(path)).convert("RGB"))
+    texture = cv2.cvtColor(cv2.imread(str(path), cv2.IMREAD_COLOR), cv2.COLOR_BGR2RGB)
     if scale != 1:
         texture = cv2.resize(texture, (0, 0), fx=scale, fy=scale)
     missing = max(height / texture.shape[0], width / texture.shape[1])
