@@ -17,11 +17,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import cv2
 import numpy as np
 
 from ... import HoldfastError, in_range
 from ...imagenet import CORRUPTIONS, EXTRA
+from .image import read
 from .imagecorruptions import corrupt
 
 VECTORS = Path(__file__).with_name("conformance.json")
@@ -47,8 +47,7 @@ class Comparison(NamedTuple):
 
 def image() -> np.ndarray:
     """The test image, RGB uint8 [H,W,3]."""
-    pixels = cv2.imread(str(VECTORS.with_suffix(".png")), cv2.IMREAD_COLOR)
-    return cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB)
+    return read(VECTORS.with_suffix(".png"))
 
 
 def vectors() -> dict[str, Any]:

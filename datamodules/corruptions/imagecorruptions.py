@@ -54,7 +54,8 @@ def corrupt(
             )
         corruption_name = _NAMES[corruption_number]
     if seed is None:
-        seed = np.random.randint(2**62, dtype=np.int64)  # noqa: NPY002, as imagecorruptions' users seed it
+        # As the users of imagecorruptions seed it.
+        seed = int(np.random.randint(2**62, dtype=np.int64))  # noqa: NPY002
     batch = as_batch(image)
     return as_array(_corrupt(batch, corruption_name, severity, seed))
 
