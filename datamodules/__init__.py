@@ -1,31 +1,20 @@
-"""What the model sees: streams of corrupted images as LightningDataModules."""
+"""What the model sees: streams of corrupted images as LightningDataModules.
 
-from ..batch import Batch as Batch
-from ..preprocessing import Preprocessing as Preprocessing
-from .calibration import Calibration as Calibration
-from .ccc import CCC as CCC
-from .ccc import find_path as find_path
-from .cifar import CIFARC as CIFARC
-from .cinc import CIN3DCC as CIN3DCC
-from .cinc import CINC as CINC
-from .cinc import CINCHoldout as CINCHoldout
-from .concatenation import Clean as Clean
-from .concatenation import Corrupted as Corrupted
-from .domain_order import MixedDomains as MixedDomains
-from .domain_order import Recurring as Recurring
-from .label_shift import ClassImbalance as ClassImbalance
-from .label_shift import CorrelatedLabels as CorrelatedLabels
-from .omitting import Omitting as Omitting
-from .sets import ImageSet as ImageSet
-from .shards import CCCShards as CCCShards
-from .sources import ImageSource as ImageSource
-from .sources.arrays import CIFAR as CIFAR
-from .sources.arrays import Digits as Digits
-from .sources.dataset import DatasetSource as DatasetSource
-from .sources.folder import ImageFolder as ImageFolder
-from .sources.folder import ImageNet as ImageNet
-from .sources.glyphs import Glyphs as Glyphs
-from .stream import Segment as Segment
-from .stream import Stream as Stream
-from .wrapper import ReorderingWrapper as ReorderingWrapper
-from .wrapper import StreamWrapper as StreamWrapper
+The first use of a name from `exports.py` imports all of them (PEP 562), so that
+`holdfast.datamodules.corruptions` starts without Lightning.
+"""
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .exports import *  # noqa: F403
+else:
+
+    def __getattr__(name: str) -> Any:
+        if name == "__path__" or find_spec(f"{__name__}.{name}"):
+            raise AttributeError(name)  # a submodule, which Python imports next
+        exports = import_module(f"{__name__}.exports")
+        globals().update({key: kind for key, kind in vars(exports).items() if key[0] != "_"})
+        return getattr(exports, name)

@@ -30,7 +30,13 @@ MODULES = {
         f"callbacks.functional.{path.stem}"
         for path in sorted((ROOT / "callbacks" / "functional").glob("[a-z]*.py"))
     ],
-    "corruptions": ["datamodules.corruptions"],
+    "corruptions": [
+        "datamodules.corruptions",
+        "datamodules.corruptions.imagecorruptions",
+        "datamodules.corruptions.augmentation",
+        "datamodules.corruptions.transforms",
+        "datamodules.corruptions.conformance",
+    ],
 }
 FUNCTIONS = {
     "benchmarks": [
@@ -244,7 +250,8 @@ def row(label: str, measured: dict[str, Any]) -> str:
 
 def exported(package: str) -> list[str]:
     """The names that a package, which is not imported, exports: `from .module import Name as Name`."""
-    body = ast.parse((ROOT / package / "__init__.py").read_text()).body
+    module = "exports.py" if package == "datamodules" else "__init__.py"
+    body = ast.parse((ROOT / package / module).read_text()).body
     names = [
         alias.asname for node in body if isinstance(node, ast.ImportFrom) for alias in node.names
     ]

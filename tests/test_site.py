@@ -133,7 +133,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, text in ADDED.items():
         (folder / name).write_text(text.lstrip())
     for part, line in EXPORTS.items():
-        file = folder / part / "__init__.py"
+        file = folder / part / f"{'exports' if part == 'datamodules' else '__init__'}.py"
         file.write_text(f"{file.read_text()}{line}\n")
     linked_package(folder / "package", folder)
     return folder

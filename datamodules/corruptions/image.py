@@ -8,12 +8,15 @@ version 5; earlier ones round positions to 1/32 pixel.
 
 from collections.abc import Callable
 from functools import lru_cache
+from pathlib import Path
 
 import cv2
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from ... import HoldfastError
 
 _Array = np.ndarray
 
@@ -24,6 +27,20 @@ REPLICATE, REFLECT, REFLECT_101 = cv2.BORDER_REPLICATE, cv2.BORDER_REFLECT, cv2.
 def opencv(x: Tensor) -> bool:
     """Whether OpenCV is used for x."""
     return x.device.type == "cpu"
+
+
+def read(path: Path) -> _Array:
+    """The RGB image uint8 [H,W,3] of a PNG or JPEG file.
+
+    Raises:
+        HoldfastError: if it cannot be read.
+    """
+    pixels = cv2.imread(str(path), cv2.IMREAD_COLOR)
+    if pixels is None:
+        raise HoldfastError(
+            f"Cannot read the image {path}. Reinstall the package that contains it."
+        )
+    return cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB)
 
 
 def to_bytes(x: Tensor) -> Tensor:

@@ -10,7 +10,6 @@ from functools import lru_cache
 
 import numpy as np
 import torch
-from scipy.special import gammaln
 from torch import Tensor
 
 from .random import Rng
@@ -61,6 +60,8 @@ def _poisson_table(photons: float, device: torch.device) -> Tensor:
     threshold (of 8192) are one count more: exact to 2^-24. In the tails a cell can span several
     counts; there the two nearest to the cell's mean stand for them, so that no mean changes.
     """
+    from scipy.special import gammaln  # deferred: slow import
+
     edges = np.arange(_CELLS + 1) / _CELLS
     counts = np.arange(int(photons + 12 * photons**0.5 + 40))
     table = np.full((256, _CELLS), 8192, dtype=np.int64)

@@ -2,15 +2,15 @@
 
 from functools import lru_cache
 from importlib.metadata import distribution
+from pathlib import Path
 
 import cv2
 import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor
 
 from .blur import streak, zoom_out
-from .image import from_threshold, smooth, warp
+from .image import from_threshold, read, smooth, warp
 from .random import Rng
 
 _TEXTURES = ("frost1.png", "frost2.png", "frost3.png", "frost4.jpg", "frost5.jpg")
@@ -80,8 +80,7 @@ def _frost(which: int, scale: float, height: int, width: int, device: torch.devi
     """A frost photograph as RGB [3,h,w] of grey levels, h >= height and w >= width."""
     # The wheel's files are found without importing it: that needs setuptools < 82.
     file = f"imagecorruptions/frost/{_TEXTURES[which]}"
-    path = distribution("imagecorruptions").locate_file(file)
-    texture = np.asarray(Image.open(str(path)).convert("RGB"))
+    texture = read(Path(str(distribution("imagecorruptions").locate_file(file))))
     if scale != 1:
         texture = cv2.resize(texture, (0, 0), fx=scale, fy=scale)
     missing = max(height / texture.shape[0], width / texture.shape[1])
