@@ -1,9 +1,9 @@
 """What all adaptation methods share: what a paper changes, one online step, and predictions."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
-from typing import Any, ClassVar, Literal, final
+from typing import Any, ClassVar, Literal, SupportsFloat, final
 
 import torch
 from lightning.pytorch import LightningDataModule
@@ -20,6 +20,7 @@ from .backbones import load_backbone, weights_hash
 from .backbones.load import with_logits
 from .backbones.structure import stage_ends, top_norms
 from .checks import check_images, check_logits, check_loss, check_precision
+from .clock import Clock
 from .construction import BuiltLast
 from .distributed import divided
 from .functional import full_precision, seeded
@@ -113,6 +114,11 @@ class TTAMethod(OnlineTest, metaclass=BuiltLast):
         self.last_step: tuple[Tensor, Tensor] | None = None
         # What steps took for arguments that are None.
         self.chosen: dict[str, Any] = {}
+        # Seconds from the start of the last step until its logits were ready and its update had ended.
+        self.times: Mapping[str, SupportsFloat] = {}
+        self.clock = Clock()
+        # Whether steps only predict, and recoveries do nothing.
+        self.frozen = False
         self._checked_logits = False
         # Lightning reads the arguments of all constructors that are running.
         self.save_hyperparameters(ignore=[] if isinstance(backbone, str) else ["backbone"])
@@ -201,6 +207,7 @@ class TTAMethod(OnlineTest, metaclass=BuiltLast):
         step changes nothing, and its trace is {"not_finite": 1}.
         """
         with torch.inference_mode(False), torch.enable_grad():
+            self.clock.start(self.device)
             self.recover()
             self.check_images(images)
             if self.unfitted:
@@ -212,13 +219,16 @@ class TTAMethod(OnlineTest, metaclass=BuiltLast):
             self.activity.count(self)
             self.step_count += 1
             self.steps_since_reset += 1
-            if self.recovery is not None:
+            if self.recovery is not None and not self.frozen:
                 self.recovery.after_step(self)
+            self.times = self.clock.stop(logits)
         return logits
 
     @final
     def recover(self) -> None:
         """Reset if the method's recovery or too many non-finite steps require it."""
+        if self.frozen:
+            return
         if self.not_finite_in_a_row >= NOT_FINITE_LIMIT:
             self.reset()
         if self.recovery is not None:
@@ -230,7 +240,7 @@ class TTAMethod(OnlineTest, metaclass=BuiltLast):
         self.snapshot.take(self.state)
         batch, due = self.recent.add(images, self.state)
         self.activity.waiting = not due
-        if due and not self.unfitted:
+        if due and not self.unfitted and not self.frozen:
             for repetition in range(self.repetitions):
                 self.repetition = repetition
                 logits = self.update(batch).detach()
@@ -311,11 +321,13 @@ class TTAMethod(OnlineTest, metaclass=BuiltLast):
             # PyTorch refuses the statistics of a single value; those of two copies are the same.
             return self.logits(network, images.repeat(2, 1, 1, 1))[:1]
         if self.divides:
-            return divided(lambda part: full_precision(network(part)), images)
-        logits = full_precision(network(images))
-        if network is self.backbone and not self._checked_logits:
-            self._checked_logits = True
-            check_logits(logits)
+            logits = divided(lambda part: full_precision(network(part)), images)
+        else:
+            logits = full_precision(network(images))
+            if network is self.backbone and not self._checked_logits:
+                self._checked_logits = True
+                check_logits(logits)
+        self.clock.output(logits)
         return logits
 
     def together(
