@@ -136,6 +136,13 @@ def _gain_column(name: str, other: str) -> Column:
     return Column(name, f"over {other} [95 %]", (name, "mean"), row_text=text, rare=True)
 
 
+def _recovery_text(row: Row) -> str:
+    """The median and the largest number of images after a change of the corruption."""
+    if row["recovery_images"] is None:
+        return "-"
+    return f"{row['recovery_images']:,.0f}, at most {row['recovery_images_worst']:,.0f}"
+
+
 _YES = {True: "yes", False: "no"}.__getitem__
 _TWO_DECIMALS = "{:.2f}".format
 _RUN_COLUMNS = (
@@ -152,8 +159,7 @@ _RUN_COLUMNS = (
     Column("deadline_alignment", text="{:+.4f}".format, rare=True),
     Column("discrete_utility", text=percent, rare=True),
     Column("availability", text=percent, rare=True),
-    Column("recovery_images", text="{:,.0f}".format, rare=True),
-    Column("recovery_images_worst", text="{:,.0f}".format, rare=True),
+    Column("recovery_images", row_text=_recovery_text, rare=True),
     Column("below_source", text=_YES),
     Column("collapsed", text=_YES),
     Column("never_updated", text=_YES, rare=True),
@@ -187,10 +193,10 @@ _MEAN_COLUMNS = (
     Column("deadline_alignment", None, ("deadline_alignment", "mean"), "{:+.4f}".format, rare=True),
     Column("discrete_utility", None, ("discrete_utility", "mean"), points, rare=True),
     Column("availability", None, ("availability", "mean"), points, rare=True),
-    Column("recovery_images", None, ("recovery_images", "median"), "{:,.0f}".format, rare=True),
     Column(
-        "recovery_images_worst", None, ("recovery_images_worst", "max"), "{:,.0f}".format, rare=True
+        "recovery_images", None, ("recovery_images", "median"), row_text=_recovery_text, rare=True
     ),
+    Column("recovery_images_worst", "", ("recovery_images_worst", "max")),
     Column("adapts", "", ("adapts", "max")),
 )
 

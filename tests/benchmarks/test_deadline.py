@@ -303,13 +303,15 @@ def test_utility_of_a_run_on_a_deadline_stream(tmp_path: Path) -> None:
     assert row["discrete_utility"] == pytest.approx(scores["accuracy_per_image"] / 2, abs=1e-6)
 
 
-def test_recovery_times(tmp_path: Path) -> None:
+def test_recovery_times(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     """Ten batches of ten images of each corruption; three and one batches below the level of the others."""
     fast, slow = [0.5] + [0.8] * 9, [0.5] * 3 + [0.8] * 7
     made_up(tmp_path, "Tent", [0.8] * 10 + slow + fast + fast)
     (result,) = collect(tmp_path)
     assert recovery_time(result) == (10.0, 30)
     assert run_row(result)["recovery_images_worst"] == 30
+    main(["report", str(tmp_path), "--columns", "method", "recovery_images"])
+    assert "10, at most 30" in capsys.readouterr().out
 
 
 def test_no_recovery_time(tmp_path: Path) -> None:
