@@ -63,7 +63,8 @@ def another_winner(t: Table) -> Parts:
     """The method that is best without a clock is below batch statistics at the source model's pace."""
     means = {m: t.mean(UTILITY, m, OFFLINE) or 0.0 for m in t.curves(UTILITY) if m in ADAPTING}
     best = max(means, key=means.__getitem__, default="")
-    yield Part(f"BNAdapt above {best}", t.difference(UTILITY, "BNAdapt", best, FULL_PACE), least=0)
+    number = t.difference((UTILITY, "BNAdapt"), (UTILITY, best), [FULL_PACE])
+    yield Part(f"BNAdapt - {best}", number, least=0)
 
 
 under_a_clock.claim(
