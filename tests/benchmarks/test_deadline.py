@@ -327,7 +327,10 @@ def test_no_recovery_time(tmp_path: Path) -> None:
 
 def test_the_table_of_methods_under_a_clock(tmp_path: Path) -> None:
     """CMF is best without a clock; at the source model's pace it classifies a fifth of the images."""
-    shares = {"Source": {"offline": 1}, "BNAdapt": {"offline": 1, 2: 1, 1: 0.9}}
+    shares: dict[str, dict[Any, float]] = {
+        "Source": {"offline": 1},
+        "BNAdapt": {"offline": 1, 2: 1, 1: 0.9},
+    }
     shares |= {"CMF": {"offline": 1, 2: 0.4, 1: 0.2}, "Tent": {"offline": 1, 2: 0.7, 1: 0.35}}
     level = {"Source": 0.2, "BNAdapt": 0.4, "CMF": 0.5, "Tent": 0.3}
     for (method, paces), seed in product(shares.items(), (1, 2, 3)):
