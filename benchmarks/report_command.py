@@ -5,6 +5,7 @@ from pathlib import Path
 
 from .. import HoldfastError
 from .common_options import command_parser
+from .results.deadline import Limit
 from .results.report import publish, status
 from .results.run_state import folders
 from .results.runs import find
@@ -28,6 +29,11 @@ def parser() -> argparse.ArgumentParser:
     add("--json", action="store_const", const="json", dest="format", help=everything)
     columns = "columns of the table by their names in --format csv (default: all with a value)"
     add("--columns", nargs="+", default=(), metavar="NAME", help=columns)
+    late = (
+        "score late predictions (TEMPORA's continuous utility) and draw it over response times: the "
+        "time that a prediction may take, in the source model's own time (1.5) or absolute (50ms)"
+    )
+    add("--deadline", metavar="RHO", help=late)
     page = "write one HTML page with tables, charts and data to FILE (needs holdfast[html])"
     add("--html", type=Path, metavar="FILE", help=page)
     return parser
@@ -48,5 +54,6 @@ def main(argv: list[str]) -> int:
         print(f"page: {write_page(args.folder, find(args.folder), args.html)}")
     else:
         table = "runs" if args.runs else "pairs" if args.pairs else "means"
-        publish(args.folder, args.format, table, args.columns)
+        limit = None if args.deadline is None else Limit.parse(args.deadline)
+        publish(args.folder, args.format, table, args.columns, limit)
     return int(not folders(args.folder))

@@ -13,6 +13,7 @@ from .asr import ASR as ASR
 from .checkpoint import StreamCheckpoint as StreamCheckpoint
 from .checkpoint import newest as newest
 from .dataset_estimates import DatasetEstimates as DatasetEstimates
+from .deadline import OverheadBudget as OverheadBudget
 from .drift import DisagreementReset as DisagreementReset
 from .drift import DriftReset as DriftReset
 from .drift import EntropyDrift as EntropyDrift

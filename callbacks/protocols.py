@@ -1,7 +1,7 @@
 """What callbacks need of a method and of a stream, so that they import neither, and how they find both."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Protocol, cast, runtime_checkable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, SupportsFloat, cast, runtime_checkable
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
@@ -32,6 +32,8 @@ class _Stepping(Protocol):
     reset_count: int
     trace: dict[str, Any]
     last_step: tuple[Tensor, Tensor] | None
+    times: Mapping[str, SupportsFloat]
+    frozen: bool
 
     def parameters_with_source(self) -> Iterator[tuple[Tensor, Tensor]]: ...
     @property

@@ -21,6 +21,7 @@ from torch import nn
 from .. import HoldfastError
 from ..files import first_difference, jsonable, read_json, write_json
 from ..run_folder import PROVENANCE
+from .deadline import OverheadBudget
 from .estimator import AccuracyEstimator
 from .protocols import Recorded, callbacks_of, method_of, stream_of
 from .recovery import Recovery, arguments
@@ -57,8 +58,10 @@ def identity(trainer: Trainer, method: Recorded) -> dict[str, Any]:
     stream, attached = stream_of(trainer), callbacks_of(trainer)
     pixels = {"stream": _data_name(trainer)} if stream is None else stream.identity
     estimators = {c.name: arguments(c) for c in attached if isinstance(c, AccuracyEstimator)}
+    budgets = [arguments(c) for c in attached if isinstance(c, OverheadBudget)]
     return jsonable(
-        {
+        ({"budgets": budgets} if budgets else {})
+        | {
             **method_identity(method, *(c for c in attached if isinstance(c, Recovery))),
             "estimators": estimators,
             **pixels,

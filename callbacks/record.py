@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsFloat
 
 import numpy as np
 from lightning.fabric.loggers import Logger, TensorBoardLogger
@@ -29,7 +29,9 @@ class RunRecord(Curves):
     first image; [[name, severity], ...]), accuracy and nll, the mean negative log-likelihood in nats
     (if labels are known), whatever the method traces (loss, selected, ...), estimates by name, their
     absolute errors and ends of their bands, reset (1 if one came before this step), seconds (since the
-    start) and waited (those of them spent waiting for batches); not_finite is 1 where a step was
+    start) and waited (those of them spent waiting for batches), logits_ready and update_ended (seconds
+    from the start of the step, without observers; on a CUDA device by events, as the device gets there);
+    not_finite is 1 where a step was
     undone, not_finite_images the number of images left out, which count as wrong; values that are not
     finite are null. On a CPU rows are flushed one by one, so a killed run leaves all but at most its
     last row. On an accelerator their numbers are read together, after 50 steps or a second and at each
@@ -118,13 +120,15 @@ class RunRecord(Curves):
         times = {
             "seconds": round(time.perf_counter() - self._start, 3),
             "waited": round(self.waited, 3),
+            **method.times,
         }
         self.log_step(trainer, pl_module, outputs, batch, times)
         self._ended = time.perf_counter()
 
     def write_row(self, row: dict[str, Any]) -> None:
         assert self._file is not None
-        self._file.write(json.dumps(_finite(row), allow_nan=False).encode() + b"\n")
+        text = json.dumps(_finite(row), allow_nan=False, default=_microseconds)
+        self._file.write(text.encode() + b"\n")
 
     # ---- end, and checkpoints -------------------------------------------------------------------
 
@@ -188,6 +192,10 @@ def _finite(values: dict[str, Any]) -> dict[str, Any]:
     """The values, with None for numbers that JSON cannot represent."""
     strange = {k for k, v in values.items() if isinstance(v, float) and not math.isfinite(v)}
     return {key: None if key in strange else value for key, value in values.items()}
+
+
+def _microseconds(elapsed: SupportsFloat) -> float:
+    return round(float(elapsed), 6)
 
 
 def save_arrays(trainer: Trainer, name: str, **arrays: Any) -> None:

@@ -50,10 +50,12 @@ class Recovery(InPredictions, ABC):
     def on_test_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, *_: Any
     ) -> None:
-        self.before_step(method_of(pl_module))
+        if not (method := method_of(pl_module)).frozen:
+            self.before_step(method)
 
     def on_test_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
-        self.after_step(method_of(pl_module))
+        if not (method := method_of(pl_module)).frozen:
+            self.after_step(method)
 
 
 def is_finite(method: Adapting) -> bool:

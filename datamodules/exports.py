@@ -11,6 +11,7 @@ from .cinc import CINC as CINC
 from .cinc import CINCHoldout as CINCHoldout
 from .concatenation import Clean as Clean
 from .concatenation import Corrupted as Corrupted
+from .deadline import Deadline as Deadline
 from .domain_order import MixedDomains as MixedDomains
 from .domain_order import Recurring as Recurring
 from .label_shift import ClassImbalance as ClassImbalance

@@ -1,8 +1,8 @@
 """What all adaptation methods share: what a paper changes, one online step, and predictions."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, Literal, final
+from typing import Any, ClassVar, Literal, SupportsFloat, final
 
 import torch
 from lightning.pytorch import LightningDataModule
@@ -31,6 +31,7 @@ from .checks import (
     check_weights,
     unlike_probabilities,
 )
+from .clock import Clock
 from .construction import BuiltLast
 from .distributed import divided
 from .functional import full_precision, seeded
@@ -124,6 +125,11 @@ class TTAMethod(OnlineTest, metaclass=BuiltLast):
         self.last_step: tuple[Tensor, Tensor] | None = None
         # What steps took for arguments that are None.
         self.chosen: dict[str, Any] = {}
+        # Seconds from the start of the last step until its logits were ready and its update had ended.
+        self.times: Mapping[str, SupportsFloat] = {}
+        self.clock = Clock()
+        # Whether steps only predict, and recoveries do nothing.
+        self.frozen = False
         # Lightning reads the arguments of all constructors that are running.
         self.save_hyperparameters(ignore=[] if isinstance(backbone, str) else ["backbone"])
         self._arguments = backbone, optimizer, recovery
@@ -217,6 +223,7 @@ class TTAMethod(OnlineTest, metaclass=BuiltLast):
         step changes nothing, and its trace is {"not_finite": 1}.
         """
         with torch.inference_mode(False), torch.enable_grad():
+            self.clock.start(self.device)
             self.recover()
             self.check_images(images)
             if self.unfitted:
@@ -228,13 +235,16 @@ class TTAMethod(OnlineTest, metaclass=BuiltLast):
             self.activity.count(self)
             self.step_count += 1
             self.steps_since_reset += 1
-            if self.recovery is not None:
+            if self.recovery is not None and not self.frozen:
                 self.recovery.after_step(self)
+            self.times = self.clock.stop(logits)
         return logits
 
     @final
     def recover(self) -> None:
         """Reset if the method's recovery or too many non-finite steps require it."""
+        if self.frozen:
+            return
         if self.not_finite_in_a_row >= NOT_FINITE_LIMIT:
             self.reset()
         if self.recovery is not None:
@@ -263,7 +273,7 @@ class TTAMethod(OnlineTest, metaclass=BuiltLast):
         """The logits [B,C] of the updates on the images, or of a prediction if no update is due."""
         batch, due = self.recent.add(images, self.state)
         self.activity.waiting = not due
-        if due and not self.unfitted:
+        if due and not self.unfitted and not self.frozen:
             for repetition in range(self.repetitions):
                 self.repetition = repetition
                 logits = self.update(batch).detach()
@@ -351,12 +361,14 @@ class TTAMethod(OnlineTest, metaclass=BuiltLast):
             return self.logits(network, images.repeat(2, 1, 1, 1))[:1]
         checked = partial(self.checked, network)
         if self.divides:
-            return divided(checked, images)
-        logits = checked(images)
-        if network is self.backbone:
-            if self.optimizer is not None and torch.is_grad_enabled():
-                check_gradient(logits, self.backbone)
-            self.batch_facts["unlike_probabilities"] = unlike_probabilities(logits.detach())
+            logits = divided(checked, images)
+        else:
+            logits = checked(images)
+            if network is self.backbone:
+                if self.optimizer is not None and torch.is_grad_enabled():
+                    check_gradient(logits, self.backbone)
+                self.batch_facts["unlike_probabilities"] = unlike_probabilities(logits.detach())
+        self.clock.output(logits)
         return logits
 
     def checked(self, network: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:

@@ -42,7 +42,7 @@ def model(name: str, **init_args: object) -> dict[str, Any]:
 
 def without_times(folder: Path) -> list[dict[str, Any]]:
     """The rows of a run, but for what differs when it is run again."""
-    times = ("seconds", "waited")
+    times = ("seconds", "waited", "logits_ready", "update_ended")
     return [{k: v for k, v in row.items() if k not in times} for row in read_rows(folder)]
 
 

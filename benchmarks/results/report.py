@@ -12,6 +12,8 @@ import pandas as pd
 from ... import printable
 from ...files import reason
 from . import tables
+from .deadline import Limit, curves
+from .deadline import draw as draw_curves
 from .groups import groups
 from .run_protocol import sentence
 from .run_state import STATES, State
@@ -28,7 +30,11 @@ _NOTE = (
 
 
 def publish(
-    folder: Path, form: str = "text", table: str = "means", columns: Sequence[str] = ()
+    folder: Path,
+    form: str = "text",
+    table: str = "means",
+    columns: Sequence[str] = (),
+    limit: Limit | None = None,
 ) -> None:
     """Print a table of the runs in a folder; with text also missing runs and remarks, and draw the figure.
 
@@ -37,11 +43,15 @@ def publish(
         form: one of FORMATS; of all but text the standard output has nothing but the table.
         table: "means", "runs" or "pairs".
         columns: the columns of means or runs (default: all that have a value).
+        limit: the time of a prediction that is not late, to score those that are.
     """
     everything = find(folder)
+    for run in everything:
+        run.limit = limit
     runs, settings = with_results(everything), groups(everything)
     if form == "json" and table != "pairs":
-        print(json.dumps(as_json(everything), indent=1))
+        late = {} if limit is None else {"deadline_curve": curves(settings)}
+        print(json.dumps(as_json(everything) | late, indent=1))
         return
     kinds = {"means": tables.means, "runs": lambda _: tables.frame(runs), "pairs": tables.pairs}
     numbers = kinds[table](settings)
@@ -53,6 +63,10 @@ def publish(
         best = numbers.groupby("setting")["accuracy"].transform("max")
         numbers["best"] = numbers["accuracy"] == best
     lines = [*missing(everything), *remarks(runs), _figure(runs, folder)]
+    if limit is not None:
+        path = draw_curves(settings, folder / "deadline.png")
+        absent = "no utility: no source model on the same images, or records of earlier versions"
+        lines.append(printable(f"utility over response times: {path}" if path else absent))
     caption = ""
     shown: list[pd.DataFrame] = []
     if runs and table == "means":

@@ -44,6 +44,9 @@ class Run:
     provenance: dict[str, Any] = field(default_factory=dict, repr=False)
     source: "Run | None" = field(default=None, repr=False)  # the source model on the same images
     bnadapt: "Run | None" = field(default=None, repr=False)  # BNAdapt on the same images
+    limit: tuple[float, bool] | None = field(
+        default=None, repr=False
+    )  # `deadline.Limit` of reports
 
     @classmethod
     def load(cls, folder: Path) -> "Run":

@@ -14,7 +14,9 @@ import pandas as pd
 
 from ... import one_of
 from .collapse import gap, is_negative
+from .deadline import Limit, discrete_utility, utility
 from .groups import Groups
+from .recovery_time import recovery_time
 from .run_protocol import alike
 from .run_statistics import Difference, paired
 from .runs import Run, collect
@@ -30,6 +32,9 @@ _ACCURACY = ("accuracy", "accuracy_last_eighth", "accuracy_per_image", "nll", "e
 _COLLAPSE = ("below_source", "collapsed", "collapse_step", "resets", "never_updated")
 _IMAGES = ("images_used", "not_finite", "not_finite_images", "images", "images_per_second")
 _RESULTS = ("override", "setting", *_ACCURACY, *_COLLAPSE, *_IMAGES, "finished", "adapts")
+_CONTINUOUS = ("deadline_utility", "deadline_timeliness", "deadline_alignment")
+_DISCRETE = ("discrete_utility", "availability")
+_RECOVERY = ("recovery_images", "recovery_images_worst")
 _NAMES = ("method", "override", "stream", "setting", "seed")
 
 
@@ -72,6 +77,9 @@ def run_row(run: Run) -> Row:
     return row | {
         "gain_over_source": _gain(run, run.source),
         "gain_over_bnadapt": _gain(run, run.bnadapt),
+        **_values(_CONTINUOUS, utility(run, Limit(*run.limit)) if run.limit else None),
+        **_values(_DISCRETE, discrete_utility(run)),
+        **_values(_RECOVERY, recovery_time(run)),
         "time_in_sources": run.step_seconds / run.source.step_seconds if run.source else None,
         "started": run.provenance["started"],
         "stream_id": run.stream_id,
@@ -79,6 +87,10 @@ def run_row(run: Run) -> Row:
         "names": {name: getattr(run, name) for name in _NAMES},
         "protocol": str(run.protocol),
     }
+
+
+def _values(names: Sequence[str], values: Iterable[Any] | None) -> Row:
+    return dict(zip(names, values or [None] * len(names), strict=True))
 
 
 def _gain(run: Run, other: Run | None) -> float | None:
@@ -127,6 +139,13 @@ def _gain_column(name: str, other: str) -> Column:
     return Column(name, f"over {other} [95 %]", (name, "mean"), row_text=text, rare=True)
 
 
+def _recovery_text(row: Row) -> str:
+    """The median and the largest number of images after a change of the corruption."""
+    if row["recovery_images"] is None:
+        return "-"
+    return f"{row['recovery_images']:,.0f}, at most {row['recovery_images_worst']:,.0f}"
+
+
 _YES = {True: "yes", False: "no"}.__getitem__
 _TWO_DECIMALS = "{:.2f}".format
 _RUN_COLUMNS = (
@@ -138,6 +157,12 @@ _RUN_COLUMNS = (
     Column("nll", text=_TWO_DECIMALS, rare=True),
     Column("ece", text=percent, rare=True),
     Column("images_used", text=percent, rare=True),
+    Column("deadline_utility", text=percent, rare=True),
+    Column("deadline_timeliness", text=percent, rare=True),
+    Column("deadline_alignment", text="{:+.4f}".format, rare=True),
+    Column("discrete_utility", text=percent, rare=True),
+    Column("availability", text=percent, rare=True),
+    Column("recovery_images", row_text=_recovery_text, rare=True),
     Column("below_source", text=_YES),
     Column("collapsed", text=_YES),
     Column("never_updated", text=_YES, rare=True),
@@ -166,6 +191,15 @@ _MEAN_COLUMNS = (
     ),
     Column("never_updated", None, ("never_updated", "sum"), lambda n: str(n or "-"), rare=True),
     Column("images_used", None, ("images_used", "mean"), points, rare=True),
+    Column("deadline_utility", None, ("deadline_utility", "mean"), points, rare=True),
+    Column("deadline_timeliness", None, ("deadline_timeliness", "mean"), points, rare=True),
+    Column("deadline_alignment", None, ("deadline_alignment", "mean"), "{:+.4f}".format, rare=True),
+    Column("discrete_utility", None, ("discrete_utility", "mean"), points, rare=True),
+    Column("availability", None, ("availability", "mean"), points, rare=True),
+    Column(
+        "recovery_images", None, ("recovery_images", "median"), row_text=_recovery_text, rare=True
+    ),
+    Column("recovery_images_worst", "", ("recovery_images_worst", "max")),
     Column("adapts", "", ("adapts", "max")),
 )
 

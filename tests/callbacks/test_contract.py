@@ -82,6 +82,7 @@ RESETS: dict[str, Callable[[], list[Callback]]] = {
     "EntropyDrift": lambda: [cb.EntropyDrift(0.5, warm_up=1, cool_down=1)],
     "KLDrift": lambda: [cb.KLDrift(0.001, 0.4, warm_up=1, cool_down=1)],
     "DisagreementReset": lambda: [cb.DisagreementReset(0.01)],
+    "OverheadBudget": lambda: [cb.PeriodicReset(2), cb.OverheadBudget(2.5, 1.0, 2.0)],
     "AccuracyReset": lambda: [
         cb.SoftmaxScore(),
         cb.AccuracyReset("SoftmaxScore", window=1, margin=0.0),

@@ -1,3 +1,3 @@
 """Methods that came after the papers, on streams that the papers do not have."""
 
-from . import tables  # noqa: F401
+from . import deadline, tables  # noqa: F401
