@@ -1,7 +1,7 @@
 """A test of a method in a Trainer: hooks, scores and metrics."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from itertools import chain
 from typing import Any, final
 
@@ -10,6 +10,7 @@ from lightning.pytorch import LightningDataModule
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor
+from torch.utils.data import DataLoader
 from torch.utils.hooks import RemovableHandle
 from torchmetrics import MeanMetric, Metric, MetricCollection
 
@@ -119,6 +120,16 @@ class OnlineTest(Resettable):
                 f"{type(self).__name__} goes on from where its last test ended, after {self.step_count} "
                 "steps. To begin with the source model, call its reset() before."
             )
+        loader = self.trainer.test_dataloaders or self.trainer.predict_dataloaders
+        if (
+            isinstance(loader, DataLoader)
+            and loader.drop_last
+            and isinstance(loader.dataset, Sized)
+        ):
+            if left_out := len(loader.dataset) % (loader.batch_size or 1):
+                rank_zero_warn(
+                    f"The DataLoader leaves out the last {left_out} images. Pass drop_last=False to test all."
+                )
         if self.unfitted:  # else resumed, or fitted by hand
             self.fit(first_batches(self.trainer, self.source_data, self.source_images))
 
