@@ -1,7 +1,7 @@
 """A test of a method in a Trainer: hooks, scores and metrics."""
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, final
 
@@ -10,7 +10,6 @@ from lightning.pytorch import LightningDataModule
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor
-from torch.utils.data import DataLoader
 from torch.utils.hooks import RemovableHandle
 from torchmetrics import MeanMetric, Metric, MetricCollection
 
@@ -21,7 +20,7 @@ from ..callbacks.functional.scores import scored
 from ..callbacks.protocols import stream_of
 from .checks import check_batch, check_labels, check_trainer
 from .distributed import averaged
-from .source_data import finite_batches, first_batches
+from .source_data import finite_batches, first_batches, left_out
 from .state import Resettable
 
 Measure = Metric | MetricCollection
@@ -121,15 +120,10 @@ class OnlineTest(Resettable):
                 "steps. To begin with the source model, call its reset() before."
             )
         loader = self.trainer.test_dataloaders or self.trainer.predict_dataloaders
-        if (
-            isinstance(loader, DataLoader)
-            and loader.drop_last
-            and isinstance(loader.dataset, Sized)
-        ):
-            if left_out := len(loader.dataset) % (loader.batch_size or 1):
-                rank_zero_warn(
-                    f"The DataLoader leaves out the last {left_out} images. Pass drop_last=False to test all."
-                )
+        if count := left_out(loader):
+            rank_zero_warn(
+                f"The DataLoader leaves out the last {count} images. Pass drop_last=False to test all."
+            )
         if self.unfitted:  # else resumed, or fitted by hand
             self.fit(first_batches(self.trainer, self.source_data, self.source_images))
 

@@ -129,7 +129,7 @@ def _labels_by(rule: str, root: Path) -> dict[str, int | list[int]]:
     if not rule and names and set(names) <= _SPLITS and all(class_folders(root / n) for n in names):
         raise HoldfastError(
             f"{root} contains {' and '.join(names)}, which are parts of a data set, not classes. Pass one "
-            f"of them, such as {root / names[-1]}, or labels='folders' (--labels folders) if they are classes."
+            f"of them, such as {root / names[-1]}, or labels='folders' (--labels folders) if they are."
         )
     positions = {name: number for number, name in enumerate(names)}
     numbers = {name: int(name) for name in names if name.isdecimal()}
