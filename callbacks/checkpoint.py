@@ -102,7 +102,7 @@ class StreamCheckpoint(Checkpoint):
         late = self.every is None and time.monotonic() - self._saved >= 60
         due = late or (self.every is not None and self.steps % self.every == 0)
         if agreed(self.stopped or due, all=False):
-            trainer.save_checkpoint(self._path)
+            trainer.save_checkpoint(self._path, weights_only=False)
             self._remove(trainer, files(self.folder)[self.keep :])
             self._saved = time.monotonic()
             if agreed(self.stopped, all=False):

@@ -20,7 +20,7 @@ from ..callbacks.functional.scores import scored
 from ..callbacks.protocols import stream_of
 from .checks import check_batch, check_labels, check_trainer
 from .distributed import averaged
-from .source_data import finite_batches, first_batches
+from .source_data import finite_batches, first_batches, left_out
 from .state import Resettable
 
 Measure = Metric | MetricCollection
@@ -118,6 +118,11 @@ class OnlineTest(Resettable):
             rank_zero_warn(
                 f"{type(self).__name__} goes on from where its last test ended, after {self.step_count} "
                 "steps. To begin with the source model, call its reset() before."
+            )
+        loader = self.trainer.test_dataloaders or self.trainer.predict_dataloaders
+        if count := left_out(loader):
+            rank_zero_warn(
+                f"The DataLoader leaves out the last {count} images. Pass drop_last=False to test all."
             )
         if self.unfitted:  # else resumed, or fitted by hand
             self.fit(first_batches(self.trainer, self.source_data, self.source_images))

@@ -1,6 +1,6 @@
 """Source images: which a method learns from before the stream begins, and which it stores for later."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from typing import Any
 
 import torch
@@ -8,6 +8,7 @@ from lightning.pytorch import LightningDataModule, Trainer
 from lightning.pytorch.utilities.combined_loader import CombinedLoader
 from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import Tensor
+from torch.utils.data import DataLoader
 
 from .. import HoldfastError
 from ..batch import Batch, as_batch
@@ -44,6 +45,13 @@ def first_batches(
         yield batch._replace(labels=torch.full_like(batch.labels, -1)) if of_stream else batch
         if seen >= images:
             return
+
+
+def left_out(loader: Any) -> int:
+    """The number of images at the end that a DataLoader with `drop_last` leaves out; 0 for other data."""
+    if isinstance(loader, DataLoader) and loader.drop_last and isinstance(loader.dataset, Sized):
+        return len(loader.dataset) % (loader.batch_size or 1)
+    return 0
 
 
 def finite_batches(batches: Iterable[Any], like: Tensor) -> Iterator[tuple[Tensor, Tensor]]:

@@ -50,6 +50,15 @@ _SUBJECTS = {
         "Images/s of a CIN-C stream at severity 3 from JPEGs of 500 x 375, of its two parts, and of "
         "torchvision's loader, which does not corrupt.",
     ),
+    "long": Subject(
+        "methods",
+        32,
+        25.0,
+        "Whether long runs with AETTA, a record, TensorBoard events and checkpoints are flat: ms and MiB, "
+        "processor time of a step and resident memory in the second quarter of the run, and at its end; "
+        "files_end, files opened since its beginning; record, events, bytes per step; checkpoints, bytes; "
+        "report, seconds of `holdfast report`.",
+    ),
 }
 
 
@@ -62,13 +71,18 @@ def parser() -> argparse.ArgumentParser:
         about += f" Takes about {minutes} minutes of one core with the defaults."
         add = subjects.add_parser(name, description=about).add_argument
         add("--size", type=int, default=size, help=f"pixels per side (default: {size})")
-        add("--batch", type=int, default=64, help="images per batch (default: 64)")
+        batch = 8 if name == "long" else 64
+        add("--batch", type=int, default=batch, help=f"images per batch (default: {batch})")
         add("--rounds", type=int, default=5, help="turns of each job (default: 5)")
         add("--threads", type=int, default=1, help="CPU threads (default: 1)")
         add("--device", help="default: the GPU if there is one, otherwise cpu")
         add("--json", type=Path, metavar="FILE", help="also write the table to a file")
-        if name in ("steps", "estimators"):
+        if name in ("steps", "estimators", "long"):
             add("--backbone", default="glyphs", help="a network by name (default: glyphs)")
+        if name == "long":
+            add("--methods", nargs="+", help="default: Tent RDumb CoTTA RoTTA")
+            add("--steps", type=int, default=100_000, help="steps of each run (default: 100000)")
+            add("--figure", type=Path, metavar="FILE", help="draw the curves")
         if name == "steps":
             add("--methods", nargs="+", help="default: all")
             add("--channels-last", action="store_true", help="images, too")
@@ -87,7 +101,7 @@ def main(argv: list[str]) -> int:
     import pandas as pd
     import torch
 
-    from . import step_cost, stream_speed
+    from . import long_run, step_cost, stream_speed
 
     args.device = torch.device(args.device or torch.accelerator.current_accelerator(True) or "cpu")
     if args.device.type != "cpu" and not torch.accelerator.is_available():
@@ -113,6 +127,7 @@ def main(argv: list[str]) -> int:
         "streams": stream_speed.corruption_speeds,
         "estimators": step_cost.estimator_costs,
         "loader": stream_speed.loader_speeds,
+        "long": long_run.long_runs,
     }[args.subject]
     rows = {}
     try:

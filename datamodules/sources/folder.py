@@ -21,6 +21,8 @@ from .pixels import as_pil
 
 _FORMATS = ("JPEG", "PNG", "BMP", "WEBP", "PPM", "TIFF", "GIF")  # Pillow gives EPS to Ghostscript
 
+_SPLITS = {"train", "val", "valid", "validation", "test"}
+
 
 class ImageFolder(DatasetSource):
     """The sorted images under root/CLASS/; hidden folders and files are ignored.
@@ -124,6 +126,11 @@ def _labels_by(rule: str, root: Path) -> dict[str, int | list[int]]:
     names = class_folders(root)
     if rule == "unknown":
         return {"": -1}
+    if not rule and names and set(names) <= _SPLITS and all(class_folders(root / n) for n in names):
+        raise HoldfastError(
+            f"{root} contains {' and '.join(names)}, which are parts of a data set, not classes. Pass one "
+            f"of them, such as {root / names[-1]}, or labels='folders' (--labels folders) if they are."
+        )
     positions = {name: number for number, name in enumerate(names)}
     numbers = {name: int(name) for name in names if name.isdecimal()}
     if rule == "folders" or (not rule and (not names or len(numbers) < len(names))):
@@ -152,7 +159,7 @@ def _labels_by(rule: str, root: Path) -> dict[str, int | list[int]]:
 def _images_in(folder: Path) -> list[str]:
     """The paths of all image files in a folder and its sub-folders, sorted, without hidden ones.
 
-    Raises HoldfastError if one of the folders cannot be read.
+    Raises HoldfastError if one of the folders cannot be read, or is a link to one that contains it.
     """
 
     def refuse(error: OSError) -> None:
@@ -163,5 +170,8 @@ def _images_in(folder: Path) -> list[str]:
     paths = []
     for parent, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
         folders[:] = [name for name in folders if not no_content(name)]
+        for path in filter(os.path.islink, (os.path.join(parent, name) for name in folders)):
+            if Path(os.path.realpath(parent)).is_relative_to(os.path.realpath(path)):
+                raise HoldfastError(f"{path} is a link to a folder that contains it. Remove it.")
         paths += [os.path.join(parent, name) for name in names if not no_content(name)]
     return sorted(filter(is_image_file, paths))

@@ -102,6 +102,29 @@ def test_hidden_folders_beside_synsets(tmp_path: Path) -> None:
     assert class_numbers(str(tmp_path)) == [0, 1]
 
 
+def test_parts_of_a_data_set_are_no_classes(tmp_path: Path) -> None:
+    """As Hugging Face's reader took them (datasets#4015); folders of images may have such names."""
+    folders(tmp_path, "train/a", "train/b", "val/a", "val/b")
+    with pytest.raises(
+        HoldfastError, match=r"train and val, which are parts .*val, or labels='fol"
+    ):
+        ImageFolder(tmp_path)
+    assert len(ImageFolder(tmp_path, labels="folders")) == 4
+    assert len(ImageFolder(folders(tmp_path / "flat", "test", "train"))) == 2
+
+
+def test_links(tmp_path: Path) -> None:
+    """A link's label is that of its own folder (datasets#5098); a folder is not read within itself."""
+    folders(tmp_path / "store", "b", "a")
+    for link, target in (("a", "b"), ("c", "a")):
+        (tmp_path / "links").mkdir(exist_ok=True)
+        (tmp_path / "links" / link).symlink_to(tmp_path / "store" / target)
+    assert by_folder(ImageFolder(tmp_path / "links")) == {"a": 0, "c": 1}
+    (tmp_path / "store" / "a" / "up").symlink_to(tmp_path / "store")
+    with pytest.raises(HoldfastError, match="up is a link to a folder that contains it"):
+        ImageFolder(tmp_path / "store")
+
+
 def test_a_class_without_images_is_refused_by_name(tmp_path: Path) -> None:
     (folders(tmp_path, "cat", "dog") / "birds").mkdir()
     with pytest.raises(HoldfastError, match="birds contains no images"):

@@ -91,6 +91,13 @@ def test_ordinary_batches(kind: str) -> None:
         assert torch.equal(value, method.backbone.state_dict()[name]), name
 
 
+def test_images_that_a_loader_leaves_out() -> None:
+    """As in many forecasting benchmarks (Autoformer#104)."""
+    rows = DataLoader(TensorDataset(X, Y), batch_size=10, drop_last=True)
+    with pytest.warns(UserWarning, match="leaves out the last 4 images"):
+        plain_trainer().test(Source(tiny_net()), rows, verbose=False)
+
+
 WRONG: dict[str, tuple[Callable[[Tensor, Tensor], Any], str]] = {
     "other keys": (lambda x, y: {"pictures": x, "label": y}, "keys 'pictures', 'label'"),
     "words": (lambda x, y: (x, f"class {y}"), "not class numbers"),

@@ -1,0 +1,168 @@
+"""What a long run costs: time, memory, files and sizes along runs with a record, events and checkpoints."""
+
+import argparse
+import io
+import os
+import tempfile
+import time
+import warnings
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from lightning.pytorch import Callback, LightningModule, Trainer
+
+from ... import HoldfastError, methods
+from ...callbacks import AETTA, RunRecord, StreamCheckpoint
+from ...datamodules import Clean, Glyphs
+from ...drawing import panels, saved
+from ...methods.backbones import load_backbone
+from ...run_folder import ROWS
+from ..results.figure import method_colour
+from ..results.report import publish
+from .step_cost import Rows
+
+_POINTS = 40  # of each curve
+
+
+class Point(NamedTuple):
+    """A run after `steps` steps."""
+
+    steps: int
+    milliseconds: float  # of processor time per step since the last point
+    memory: float  # resident, MiB
+    files: int  # open
+    record: int  # bytes of the record's rows
+    events: int  # bytes of the TensorBoard events
+    checkpoints: int  # bytes
+
+
+class _Points(Callback):
+    """Measures a run, whose folder is `folder`, after each `every` steps."""
+
+    def __init__(self, folder: Path, every: int) -> None:
+        self.folder, self.every = folder, every
+        self.points: list[Point] = []
+        self._started = 0.0
+
+    def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._started = time.process_time()
+
+    def on_test_batch_end(
+        self,
+        trainer: Trainer,
+        pl_module: LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+        *_: Any,
+    ) -> None:
+        if (batch_idx + 1) % self.every:
+            return
+        taken = (time.process_time() - self._started) / self.every
+        resident = int(Path("/proc/self/statm").read_text().split()[1])
+        sizes = {path: path.stat().st_size for path in self.folder.rglob("*") if path.is_file()}
+        point = Point(
+            batch_idx + 1,
+            1000 * taken,
+            resident * os.sysconf("SC_PAGE_SIZE") / 2**20,
+            len(os.listdir("/proc/self/fd")),
+            sizes[self.folder / ROWS],
+            sum(size for path, size in sizes.items() if path.name.startswith("events")),
+            sum(size for path, size in sizes.items() if path.suffix == ".ckpt"),
+        )
+        self.points.append(point)
+        self._started = time.process_time()
+
+
+def long_runs(args: argparse.Namespace) -> Rows:
+    """The row of each method; draws the curves of all if `args.figure` is a path."""
+    if not Path("/proc/self/statm").exists():
+        raise HoldfastError("`bench long` reads memory and open files from /proc. Run it on Linux.")
+    if args.steps < _POINTS:
+        raise HoldfastError(f"--steps {args.steps} is too short. Pass at least {_POINTS}.")
+    curves: dict[str, list[Point]] = {}
+    for name in args.methods or ["Tent", "RDumb", "CoTTA", "RoTTA"]:
+        kind = getattr(methods, name, None)
+        if not isinstance(kind, type):
+            raise HoldfastError(f"There is no method {name}. `holdfast methods` lists them.")
+        with tempfile.TemporaryDirectory() as folder:
+            method = kind(load_backbone(args.backbone)).to(args.device)
+            curves[name] = _run(method, Path(folder), args)
+            started = time.process_time()
+            with redirect_stdout(io.StringIO()):
+                publish(Path(folder))
+            report = time.process_time() - started
+        yield name, _summary(curves[name]) | {"report": round(report, 2)}
+    if args.figure is not None:
+        _draw(curves, args.figure)
+
+
+def _run(method: Any, folder: Path, args: argparse.Namespace) -> list[Point]:
+    """The points of a run in a folder, of `args.steps` steps of `args.batch` images."""
+    points = _Points(folder, args.steps // _POINTS)
+    stream = Clean(Glyphs(), images=args.steps * args.batch, batch_size=args.batch, num_workers=0)
+    callbacks: list[Callback] = [
+        AETTA(),
+        RunRecord(folder),
+        StreamCheckpoint(folder / "checkpoints", every=max(1, args.steps // 100)),
+        points,
+    ]
+    trainer = Trainer(
+        accelerator="cpu" if args.device.type == "cpu" else "auto",
+        devices=1,
+        callbacks=callbacks,
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        inference_mode=False,
+    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*does not have many workers")
+        trainer.test(method, datamodule=stream, verbose=False)
+    return points.points
+
+
+def _summary(points: list[Point]) -> dict[str, float]:
+    """Medians of the second and last quarters, and bytes per step; the first quarter fills memories."""
+    quarter = len(points) // 4
+    early, late = (
+        np.median(part, axis=0) for part in (points[quarter : 2 * quarter], points[-quarter:])
+    )
+    first, last = points[quarter], points[-1]
+    between = last.steps - first.steps
+    return {
+        "ms": round(early[1], 3),
+        "ms_end": round(late[1], 3),
+        "MiB": round(early[2], 1),
+        "MiB_end": round(late[2], 1),
+        "files_end": last.files - points[0].files,
+        "record": round((last.record - first.record) / between, 1),
+        "events": round((last.events - first.events) / between, 1),
+        "checkpoints": last.checkpoints,
+    }
+
+
+def _draw(curves: dict[str, list[Point]], path: Path) -> None:
+    """Draw each quantity against the steps, a line per method."""
+    titles = {
+        "milliseconds": "processor time per step (ms)",
+        "memory": "resident memory (MiB)",
+        "files": "open files",
+        "record": "record (MB)",
+        "events": "TensorBoard events (MB)",
+        "checkpoints": "checkpoints (MB)",
+    }
+    figure, axes = panels(len(titles), 3, size=(10, 5))
+    for axis, (field, title) in zip(axes, titles.items(), strict=True):
+        for name, points in curves.items():
+            values = np.array([getattr(point, field) for point in points])
+            if title.endswith("(MB)"):
+                values = values / 1e6
+            axis.plot(
+                [point.steps for point in points], values, color=method_colour(name), label=name
+            )
+        axis.set(title=title, xlabel="steps", ylim=(0, None))
+    axes[0].legend()
+    saved(figure, path)
