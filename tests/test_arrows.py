@@ -24,6 +24,7 @@ ARROWS: dict[str, set[str]] = {
 # The same within benchmarks, whose folders and single modules are rooms. All may import `test`, one run
 # from the command line; and nothing but a user's words leads to cli, which may import all.
 ROOMS = {
+    "bench": {"results"},
     "papers": {"results", "streams", "suites", "train"},
     "suites": {"results"},
     "train": {"results", "suites"},
