@@ -70,19 +70,21 @@ def parser() -> argparse.ArgumentParser:
     for name, (_, size, minutes, about) in _SUBJECTS.items():
         about += f" Takes about {minutes} minutes of one core with the defaults."
         add = subjects.add_parser(name, description=about).add_argument
-        add("--size", type=int, default=size, help=f"pixels per side (default: {size})")
         batch = 8 if name == "long" else 64
         add("--batch", type=int, default=batch, help=f"images per batch (default: {batch})")
-        add("--rounds", type=int, default=5, help="turns of each job (default: 5)")
         add("--threads", type=int, default=1, help="CPU threads (default: 1)")
         add("--device", help="default: the GPU if there is one, otherwise cpu")
         add("--json", type=Path, metavar="FILE", help="also write the table to a file")
         if name in ("steps", "estimators", "long"):
             add("--backbone", default="glyphs", help="a network by name (default: glyphs)")
         if name == "long":
+            subjects.choices[name].set_defaults(size=size, rounds=5)
             add("--methods", nargs="+", help="default: Tent RDumb CoTTA RoTTA")
             add("--steps", type=int, default=100_000, help="steps of each run (default: 100000)")
             add("--figure", type=Path, metavar="FILE", help="draw the curves")
+        else:
+            add("--size", type=int, default=size, help=f"pixels per side (default: {size})")
+            add("--rounds", type=int, default=5, help="turns of each job (default: 5)")
         if name == "steps":
             add("--methods", nargs="+", help="default: all")
             add("--channels-last", action="store_true", help="images, too")
@@ -116,7 +118,11 @@ def main(argv: list[str]) -> int:
         f"{args.threads} thread(s), torch {torch.__version__}"
     )
     subject = _SUBJECTS[args.subject]
-    work = (args.rounds + 1) / 6 * args.batch / 64 * (args.size / subject.size) ** 2
+    if args.subject == "long":
+        in_range(1, steps=args.steps)
+        work = args.steps / 100_000
+    else:
+        work = (args.rounds + 1) / 6 * args.batch / 64 * (args.size / subject.size) ** 2
     print(
         f"{args.subject}: about {subject.minutes * work:.1f} minutes of one core with the default network "
         "and all rows",

@@ -50,6 +50,21 @@ def test_estimators(tmp_path: Path) -> None:
     assert found["AETTA"]["forwards"] > 1
 
 
+def test_long_runs(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    """A record and events that grow by a step's bytes, and a figure."""
+    file, picture = tmp_path / "long.json", tmp_path / "long.png"
+    words = ["--batch", "2", "--steps", "80", "--methods", "Tent", "--device", "cpu"]
+    assert main(["bench", "long", *words, "--json", str(file), "--figure", str(picture)]) == 0
+    tent = json.loads(file.read_text())["methods"]["Tent"]
+    assert tent["ms"] > 0
+    assert 100 < tent["record"] < 1000
+    assert tent["files_end"] < 10
+    assert tent["checkpoints"] > 2 * tent["record"]
+    assert picture.stat().st_size > 10_000
+    assert main(["bench", "long", "--steps", "9", "--device", "cpu"]) != 0
+    assert "Pass at least 40" in capsys.readouterr().err
+
+
 def test_streams(tmp_path: Path) -> None:
     found = measured(tmp_path, "streams", "--size", "32")
     assert found.keys() >= {*CORRUPTIONS, *EXTRA, "geometric mean of the 15", "CCC's pairs"}
