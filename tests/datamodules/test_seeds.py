@@ -22,6 +22,7 @@ from holdfast.datamodules import (
     Clean,
     CorrelatedLabels,
     Corrupted,
+    Deadline,
     Digits,
     ImageSet,
     MixedDomains,
@@ -83,6 +84,7 @@ STREAMS: dict[type[Stream], Callable[[Path, int], Iterator[Stream]]] = {
         CorrelatedLabels(CINC(Digits(), each=60, seed=seed), delta=n) for n in (0.1, 0)
     ),
     Corrupted: lambda root, seed: (corrupted(seed, n) for n in (60, 61)),
+    Deadline: lambda root, seed: (Deadline(corrupted(seed), interval=1, times=n) for n in (2, 3)),
     ImageSet: lambda root, seed: (
         ImageSet("imagenet-sketch", str(root / "3dcc" / name / "5"), seed=seed)
         for name in THREE_D[:2]
