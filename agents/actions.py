@@ -9,7 +9,7 @@ from .data import ASSETS, MINI_CITE_CORPUS, Sample
 from .episode import MAX_ACTIONS, Budget, Episode, UnknownId
 from .records import clean
 from .search.local import LocalSearch
-from .search.provider import Paper, Sort
+from .search.provider import Paper, Sort, Unavailable
 
 Commands = Literal["none", "search", "search+read"]
 SEARCHES: dict[str, Sort] = {"search_relevance": "relevance", "search_citation_count": "citations"}
@@ -34,6 +34,8 @@ def act(episode: Episode, action: str, argument: str) -> str:
         episode.select(bare(argument))
     except UnknownId as error:
         return f"{quote(str(error), 300)} Use an id from a search result."
+    except Unavailable as error:
+        return f"This paper cannot be read: {error}"
     return ""
 
 

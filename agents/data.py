@@ -167,7 +167,15 @@ def reading(source: str | Path, what: str, wanted: str) -> Iterator[None]:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}".removeprefix(": ")
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, csv.Error) as error:
+    except (
+        OSError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        SyntaxError,
+        csv.Error,
+    ) as error:
         why = reason(error)
     else:
         return

@@ -21,18 +21,18 @@ def semantic_scholar(
     *,
     s2_api: str | None = None,
     tries: int = 6,
-    cache: Path | None = None,
-    field: str | None = None,
+    prompt: str = "dspy",
     **unused: Any,
 ) -> SearchProvider:
-    """Semantic Scholar's Graph API, and open-access PDFs from any server; their texts are cached."""
+    """Semantic Scholar's Graph API, and open-access PDFs from any server."""
     from .semantic_scholar import API, KEY, SemanticScholar
 
     if not s2_api and not os.environ.get(KEY):
         limit = "searches use the public rate limit, which is often exhausted."
         print(f"{KEY} is not set: {limit}", file=sys.stderr)
-    texts = (cache or Path.home() / ".cache" / "holdfast") / "papers"
-    return SemanticScholar(s2_api or API, tries=tries, cache=texts, field=field)
+    is_citeme = prompt == "citeme"
+    field = "Computer Science" if is_citeme else None
+    return SemanticScholar(s2_api or API, tries=tries, field=field, as_published=is_citeme)
 
 
 # The name for --search, and a function that takes the options of `cite run` by name and ignores those that

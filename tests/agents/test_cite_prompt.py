@@ -5,10 +5,9 @@ from cite_samples import row, write
 from conversations import SAMPLE, SEARCH, converse
 from servers import chat, scholar
 
-from holdfast import HoldfastError
 from holdfast.agents import citeme_prompts as prompts
 from holdfast.agents.cite import main
-from holdfast.agents.citeme import CiteMEAgent, parsed
+from holdfast.agents.citeme import CiteMEAgent
 from holdfast.agents.data import load
 from holdfast.agents.paper_settings import beside_paper, differences
 from holdfast.agents.records import Header, read
@@ -52,7 +51,7 @@ def test_a_conversation_in_json_reads_whole_papers_and_selects():
     ("reply", "said"),
     [
         ("I do not know.", "no JSON"),
-        ('{"reason": "x", "action": {"name": "select", "paper_id": "eata-2022"', "not JSON"),
+        ('{"reason" x', "not JSON"),
         ('{"action": {"name": "select", "paper_id": "x"}}', "lacks the reason"),
         ('{"reason": "x", "action": "select"}', "lacks the reason"),
         (say("select", "x").replace("select", "choose"), "none of the actions"),
@@ -66,17 +65,11 @@ def test_a_reply_that_cannot_be_used_ends_the_sample(reply, said):
     assert said in record.detail
 
 
-def test_words_before_the_object_and_a_fence_around_it_are_dropped():
-    assert parsed(f"Let me see.\n```json\n{TAKE}\n```\n", ("select",)) == ("select", "eata-2022")
-    broken_line = TAKE.replace("because", "one\ntwo")
-    assert parsed(broken_line, ("select",)) == ("select", "eata-2022")
-
-
 def test_reading_takes_ids_of_the_last_search_and_selecting_those_of_any():
     other = say("search_citation_count", "image classification residual network")
     record, sent = scripted([FIND, other, say("read", "eata-2022"), say("select", "no-id"), TAKE])
-    assert "Not the last search" in sent[3][-1]["content"]
-    assert "No search" in sent[4][-1]["content"]
+    assert sent[3][-1]["content"].startswith("No search has shown a paper eata-2022.")
+    assert "['" in sent[4][-1]["content"]
     acted = [e.action for e in record.events if e.kind == "action"]
     assert acted == ["search_relevance", "search_citation_count", "read", "select", "select"]
     assert record.status == "selected"
@@ -86,10 +79,11 @@ def test_last_action_is_announced_and_must_select():
     record, sent = scripted([FIND] * 20)
     assert record.status == "action_limit"
     assert len(sent) == 15
-    assert [prompts.LAST in p[-1]["content"] for p in sent] == [False] * 14 + [True]
+    last = prompts.prompt("search+read", False).last
+    assert [last in p[-1]["content"] for p in sent] == [False] * 14 + [True]
 
 
-def test_six_settings_have_six_prompts_and_the_authors_files_replace_ours(tmp_path):
+def test_six_settings_have_six_prompts():
     ours = {s: prompts.prompt(*s) for s in SETTINGS}
     assert len({p.system for p in ours.values()}) == 6
     for (commands, demonstration), prompt in ours.items():
@@ -98,17 +92,6 @@ def test_six_settings_have_six_prompts_and_the_authors_files_replace_ours(tmp_pa
         assert (prompts.ADVICE in prompt.introduction) == (
             (commands, demonstration) == ("search+read", True)
         )
-    for name in set(prompts.AUTHORS_FILES.values()):
-        (tmp_path / name).write_text(f"From {name}. <FORMAT_INSTRUCTIONS>")
-    for (commands, demonstration), name in prompts.AUTHORS_FILES.items():
-        given = prompts.prompt(commands, demonstration, tmp_path)
-        assert given.system.startswith(f"From {name}.")
-        assert ('"action"' in given.system) == (commands != "none")
-    (tmp_path / "format_instructions.txt").write_text("in JSON, please")
-    assert prompts.prompt("search", False, tmp_path).system.endswith("in JSON, please")
-    (tmp_path / "few_shot_search.txt").unlink()
-    with pytest.raises(HoldfastError, match="--prompts"):
-        prompts.prompt("search+read", True, tmp_path)
 
 
 @pytest.mark.parametrize("lead_in", ["", "Based on the excerpt, it is: ", "My best guess: "])
