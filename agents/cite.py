@@ -8,6 +8,10 @@ from importlib import import_module
 COMMANDS = {
     "demo": ("cite_demo", "Run every agent without a language model on mini-cite, offline"),
     "run": ("cite_run", "Run an agent over a data set; the same command resumes the run"),
+    "optimise": (
+        "cite_optimise",
+        "Improve the agent's prompt on a train split, by DSPy's optimizers",
+    ),
     "score": ("cite_score", "Score result files"),
     "show": (
         "cite_show",

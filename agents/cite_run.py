@@ -50,6 +50,7 @@ def add_options(parser: ArgumentParser) -> None:
     options.add(
         program, "--commands", "actions of the agent", default="search+read", choices=actions
     )
+    options.add(program, "--program", "an optimised prompt, from `holdfast cite optimise`", Path)
     example = "show the model a worked example"
     program.add_argument("--demonstration", action="store_true", help=example)
     options.add(program, "--results", "hits per search", options.positive, 10)
@@ -59,7 +60,13 @@ def add_options(parser: ArgumentParser) -> None:
     search = parser.add_argument_group("search and reading")
     options.add(search, "--search", "search provider", default="local", choices=PROVIDERS)
     options.add_corpus(search)
-    options.add(search, "--s2-api", "URL of Semantic Scholar's Graph API or a mirror")
+    options.add(search, "--search-api", "URL of the search's API, a mirror, or an MCP server")
+    options.add(
+        search,
+        "--encoder",
+        "encoder of --search dense: a folder, or a name on Hugging Face",
+        default="allenai/specter",
+    )
     cap = "leave out papers after the excerpt's date, after an earlier date given here, or none"
     search.add_argument(
         "--date-cap",
@@ -152,6 +159,16 @@ def _agent_and_provider(args: Namespace, world: World | None) -> tuple[Agent, Se
         return baseline(args.agent, str(args.corpus))
     if args.prompts and args.prompt != "citeme":
         raise HoldfastError("--prompts applies only to CiteME's form. Use it with --prompt citeme.")
+    if args.commands == "citeguard" and (args.prompt == "citeme" or args.demonstration):
+        raise HoldfastError(
+            "CiteGuard's actions have no demonstration and no form in CiteME's paper. Omit "
+            "--demonstration, and use --prompt dspy or json."
+        )
+    if args.program and (args.prompt == "citeme" or args.demonstration):
+        raise HoldfastError(
+            "--program brings its examples. Omit --demonstration, and use the --prompt of the program, "
+            "dspy or json."
+        )
     lm = options.open_model(args, world)
     provider = None if args.replay else PROVIDERS[args.search](**vars(args))
     search = RecordedSearch(provider, world) if world else provider
@@ -162,7 +179,10 @@ def _agent_and_provider(args: Namespace, world: World | None) -> tuple[Agent, Se
         return CiteMEAgent(lm, args.commands, args.demonstration, args.prompts), search
     from .program import CiteAgent
 
-    return CiteAgent(lm, args.commands, args.demonstration, args.prompt), search
+    agent = CiteAgent(lm, args.commands, args.demonstration, args.prompt)
+    if args.program:
+        agent.load_program(args.program)
+    return agent, search
 
 
 def _print_progress(number: int, total: int, record: Record) -> None:

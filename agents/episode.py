@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from .data import Sample
 from .limits import Allowance
 from .records import Action, Call, Event, Hit, Record, Selection, Status
-from .search.provider import Paper, Scope, SearchProvider, Section, Sort, Unavailable
+from .search.provider import Paper, Scope, SearchProvider, Section, Snippet, Sort, Unavailable
 
 RESULTS = 10  # CiteME, section 3
 MAX_ACTIONS = 15  # CiteME, section 3
@@ -100,11 +100,39 @@ class Episode:
         event = self._act(action, query=query, scope=scope)
         with _timed(event):
             papers = self.provider.search(query, sort, self.scope, self.budget.results)
-        event.hits = [
-            Hit(id=p.id, title=p.title, year=p.year, date=p.date, ids=sorted(p.ids)) for p in papers
-        ]
+        event.hits = [_hit(paper) for paper in papers]
         self.seen.update((p.id, p) for p in papers)
         return papers
+
+    def snippets(self, query: str) -> list[Snippet]:
+        """Up to `results` passages of papers in scope; raises `Unavailable` or `ProviderError`."""
+        scope = {"source": self.scope.source_title, "until": self.scope.until}
+        event = self._act("search_text_snippet", query=query, scope=scope)
+        with _timed(event):
+            snippets = self.provider.snippets(query, self.scope, self.budget.results)
+        papers = {s.paper.id: s.paper for s in snippets}
+        event.hits = [_hit(paper) for paper in papers.values()]
+        self.seen = papers | self.seen
+        return snippets
+
+    def find(self, paper_id: str, query: str) -> str:
+        """The sentences of a paper's text that contain a phrase; raises as `read` does."""
+        event = self._act("find_in_text", paper=paper_id, query=query, ok=False, chars=0)
+        paper = self._known(paper_id, event)
+        with _timed(event):
+            sections = self.provider.read(paper)
+        text = " ".join(section.text for section in sections)
+        sentences = [s for s in sentences_of(text) if query.lower() in s.lower()]
+        matching = "\n".join(sentences)[: self.budget.read_chars]
+        event.ok, event.chars = True, len(matching)
+        return matching or f"No sentence contains {query!r}."
+
+    def more_context(self, query: str) -> str:
+        """The source's text around the excerpt, where the data have it."""
+        event = self._act("ask_for_more_context", query=query)
+        context = self.sample.context[: self.budget.read_chars]
+        event.ok, event.chars = bool(context), len(context)
+        return context or "No more context is available."
 
     def read(
         self,
@@ -210,6 +238,18 @@ class Episode:
             which = "No" if among is None else "Not the last"
             raise UnknownId(f"{which} search returned a paper with the id {paper_id!r}.")
         return self.seen[paper_id]
+
+
+def _hit(paper: Paper) -> Hit:
+    """A paper in a result file."""
+    return Hit(
+        id=paper.id, title=paper.title, year=paper.year, date=paper.date, ids=sorted(paper.ids)
+    )
+
+
+def sentences_of(text: str) -> list[str]:
+    """The sentences of a text."""
+    return re.split(r"(?<=[.!?])\s+", text.strip())
 
 
 @contextlib.contextmanager

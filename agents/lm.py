@@ -250,6 +250,17 @@ class Conversation(BaseCallback):  # type: ignore[misc]
             call.usd = entry["cost"]
 
 
+class RequestCount(BaseCallback):  # type: ignore[misc]
+    """The number of requests to language models."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+
+    def on_lm_start(self, call_id: str, instance: dspy.LM, inputs: dict[str, Any]) -> None:
+        """Count a request."""
+        self.requests += 1
+
+
 def _message(content: dict[str, str]) -> Message:
     """A message for a result file, whose id is the hash of its text."""
     text = f"{content['role']}\n{content['content']}"

@@ -4,8 +4,10 @@ Press et al., "CiteME", arXiv:2407.12861, section 3; prompts and demonstrations 
 """
 
 import copy
+import hashlib
 import json
 import re
+from pathlib import Path
 from typing import Any, Literal
 
 import dspy
@@ -14,7 +16,7 @@ from dspy.utils.exceptions import AdapterParseError
 
 from .. import HoldfastError
 from .actions import ACTIONS, Commands, act, bare, countdown, demonstrations, quote, trajectory
-from .data import MARKER, MINI_CITE_CORPUS, Sample
+from .data import MARKER, MINI_CITE_CORPUS, Sample, reading
 from .episode import Budget, Episode, Stop
 from .limits import Allowance
 from .lm import REPLY_CHARS, Conversation, describe
@@ -59,6 +61,10 @@ _ARGUMENTS = {
     "search_citation_count": "a query, for matching papers with the most cited ones first",
     "read": "the id of a paper in a search result, for its text; part of it with a range of pages "
     "or sections after the id, as in `ID 3-5`",
+    "search_text_snippet": "a query, for passages in the texts of papers",
+    "find_in_text": "the id of a paper in a search result, then a phrase, for the sentences with "
+    "this phrase",
+    "ask_for_more_context": "a question, for the text around the excerpt",
     "select": "the id of the cited paper as given in a search result; this ends the task",
 }
 
@@ -280,6 +286,28 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
         with conversation.asking(self._model(predict)) as lm:
             reply = predict(**inputs, lm=lm)
         return {name: clean(reply[name], REPLY_CHARS) for name in predict.signature.output_fields}
+
+    def load_program(self, path: Path) -> None:
+        """Use the prompts and examples of a file that `holdfast cite optimise` wrote.
+
+        Raises:
+            HoldfastError: if it is not such a file, or for other commands or another form of replies.
+        """
+        wanted = "a file that `holdfast cite optimise` wrote"
+        with reading(path, "an optimised program", wanted):
+            raw = path.read_bytes()
+            content = json.loads(raw)
+            setting = content["commands"], content["format"]
+            if setting == (self.commands, self.form):
+                self.load_state(content["state"])
+            named = ("optimizer", "examples", "candidates", "model", "dataset")
+            program = {name: content[name] for name in named}
+        if setting != (self.commands, self.form):
+            raise HoldfastError(
+                f"{path} was optimised with --commands {setting[0]} --prompt {setting[1]}. Use these."
+            )
+        self.set_lm(self._lm)
+        self.program = {**program, "sha256": hashlib.sha256(raw).hexdigest()}
 
     def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
         """The state that `save` writes, without models and past turns."""

@@ -91,6 +91,17 @@ class Client:
             ProviderError: if no try was answered, or the request was refused.
             HoldfastError: if the API key was refused.
         """
+        response = self._answer(url, params)
+        try:
+            return response.json()
+        except ValueError:
+            raise ProviderError(f"{url}: not JSON: {response.text[:300]}") from None
+
+    def text(self, url: str, params: Mapping[str, Any] | None = None) -> str:
+        """The answer's text; raises as `json` does."""
+        return self._answer(url, params).text
+
+    def _answer(self, url: str, params: Mapping[str, Any] | None) -> requests.Response:
         self._wait()
         options: dict[str, Any] = {"params": params, "timeout": self._timeout}
         try:
@@ -106,10 +117,7 @@ class Client:
             raise ProviderError(f"{url} redirects to {response.headers['Location']}. Use that URL.")
         if not response.ok:
             raise ProviderError(f"{url}: status {response.status_code}: {response.text[:300]}")
-        try:
-            return response.json()
-        except ValueError:
-            raise ProviderError(f"{url}: not JSON: {response.text[:300]}") from None
+        return response
 
     def read(self, paper: Paper) -> list[Section]:
         """The pages of the PDF at a paper's address; raises `Unavailable`."""

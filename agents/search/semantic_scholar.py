@@ -104,7 +104,9 @@ class SemanticScholar:
             answer = self._client.json(f"{self.api}/paper/search", {**params, "offset": offset})
             if not isinstance(answer, dict) or ("data" not in answer and answer.get("total") != 0):
                 raise ProviderError(f"Semantic Scholar gave an unexpected answer: {answer!r:.200}")
-            yield from filter(None, map(self._paper_of, answer.get("data") or []))
+            yield from filter(
+                None, (paper_of(hit, not self.as_published) for hit in answer.get("data") or [])
+            )
             following = answer.get("next")
             offset = following if isinstance(following, int) and following > offset else None
 
@@ -120,7 +122,7 @@ class SemanticScholar:
         answer = self._client.json(f"{self.api}/snippet/search", params)
         if not isinstance(answer, dict) or not isinstance(answer.get("data"), list):
             raise ProviderError(f"Semantic Scholar gave an unexpected answer: {answer!r:.200}")
-        snippets = filter(None, map(_snippet_of, answer["data"]))
+        snippets = filter(None, map(snippet_of, answer["data"]))
         return [s for s in snippets if scope.admits(s.paper)][:limit]
 
     def read(self, paper: Paper) -> list[Section]:
@@ -135,31 +137,35 @@ class SemanticScholar:
             facts["as_published"] = True
         return facts
 
-    def _paper_of(self, entry: Any) -> Paper | None:
-        """Convert a hit to a paper; None if it is malformed, or has no id or title."""
-        try:
-            external = entry.get("externalIds") or {}
-            listed, arxiv = entry.get("openAccessPdf"), external.get("ArXiv")
-            pdf = None if listed is None else listed.get("url") or ""
-            if not pdf and arxiv and not self.as_published:
-                pdf = f"https://arxiv.org/pdf/{arxiv}"
-            ids = {f"{name}:{external[name]}" for name in ("ArXiv", "DOI") if external.get(name)}
-            return Paper(
-                id=entry["paperId"],
-                title=entry["title"],
-                abstract=entry.get("abstract"),
-                year=entry.get("year"),
-                date=entry.get("publicationDate"),
-                citations=entry.get("citationCount"),
-                authors=tuple(author.get("name") or "" for author in entry.get("authors") or []),
-                ids=frozenset(name.lower() for name in ids),
-                pdf=pdf,
-            )
-        except (AttributeError, KeyError, TypeError, ValidationError):
-            return None
+
+def paper_of(entry: Any, with_arxiv: bool = True) -> Paper | None:
+    """Convert a hit to a paper; None if it is malformed, or has no id or title.
+
+    `with_arxiv` gives a paper without a listed PDF the address of arXiv's.
+    """
+    try:
+        external = entry.get("externalIds") or {}
+        listed, arxiv = entry.get("openAccessPdf"), external.get("ArXiv")
+        pdf = None if listed is None else listed.get("url") or ""
+        if not pdf and arxiv and with_arxiv:
+            pdf = f"https://arxiv.org/pdf/{arxiv}"
+        ids = {f"{name}:{external[name]}" for name in ("ArXiv", "DOI") if external.get(name)}
+        return Paper(
+            id=entry["paperId"],
+            title=entry["title"],
+            abstract=entry.get("abstract"),
+            year=entry.get("year"),
+            date=entry.get("publicationDate"),
+            citations=entry.get("citationCount"),
+            authors=tuple(author.get("name") or "" for author in entry.get("authors") or []),
+            ids=frozenset(name.lower() for name in ids),
+            pdf=pdf,
+        )
+    except (AttributeError, KeyError, TypeError, ValidationError):
+        return None
 
 
-def _snippet_of(entry: Any) -> Snippet | None:
+def snippet_of(entry: Any) -> Snippet | None:
     """Convert a match to a snippet, whose paper has the corpus id; None if it is malformed."""
     try:
         paper, snippet = entry["paper"], entry["snippet"]

@@ -6,6 +6,7 @@ from conversations import SAMPLE, SEARCH, converse
 from servers import chat, scholar
 
 from holdfast.agents import citeme_prompts as prompts
+from holdfast.agents import data
 from holdfast.agents.cite import main
 from holdfast.agents.citeme import CiteMEAgent
 from holdfast.agents.data import load
@@ -103,11 +104,10 @@ def test_without_commands_a_guess_may_have_a_lead_in(lead_in):
     assert len(sent[0]) == 2
 
 
-def test_a_run_in_the_papers_settings_says_so_and_what_departs_from_them(tmp_path):
-    (tmp_path / "zero_shot_search.txt").write_text("Find it. <FORMAT_INSTRUCTIONS>")
+def test_a_run_in_the_papers_settings_says_so_and_what_departs_from_them(tmp_path, monkeypatch):
     parts = ["train"] * 11 + ["test"] * 119
     rows = [row(id=str(k), split=part) for k, part in enumerate(parts)]
-    data, out = write(tmp_path / "CiteME.csv", rows), tmp_path / "run.jsonl"
+    path, out = write(tmp_path / "CiteME.csv", rows), tmp_path / "run.jsonl"
     fields, turns = [], [say("search_relevance", "things"), say("select", "p1")]
     papers = [{"paperId": "p1", "title": "things hold", "year": 2019}]
 
@@ -116,15 +116,22 @@ def test_a_run_in_the_papers_settings_says_so_and_what_departs_from_them(tmp_pat
 
     with scholar(papers, note_field) as s2, chat(lambda m: turns[len(m) // 2 - 1]) as lm:
         command = (
-            f"run --data {data} --limit 1 --prompt citeme --prompts {tmp_path} --model m "
-            f"--api-base {lm}/v1 --search semantic-scholar --s2-api {s2}/graph/v1 --out {out}"
+            f"run --data {path} --limit 1 --prompt citeme --model m --api-base {lm}/v1 "
+            f"--search semantic-scholar --search-api {s2}/graph/v1 --out {out}"
         )
         assert main(command.split()) == 0
-    header, dataset = read(out)[0], load(data).select("test")
+    header, dataset = read(out)[0], load(path).select("test")
     assert fields == ["Computer Science"]
     assert header.budget == {"results": 10, "max_actions": 15, "read_chars": "all"}
+    assert differences(header, dataset) == ["--prompts ours instead of authors"]
+    content = header.plain()
+    content["agent"]["prompts"] = "authors"  # of a clone, which is not bundled
+    header = Header.model_validate(content)
     assert differences(header, dataset) == []
     figures = {"n": 119, "missing": 0}
+    # A file with CiteME's numbers of rows is not CiteME.
+    assert "not CiteME's data" in beside_paper(header, dataset, figures, "run.jsonl")
+    monkeypatch.setattr(data, "PUBLISHED_SHA256", dataset.sha256)
     beside = beside_paper(header, dataset, figures, "run.jsonl")
     assert "holdfast paper citeme --runs DATASET.csv run.jsonl" in beside
     for part, key, value, said in [
@@ -137,6 +144,11 @@ def test_a_run_in_the_papers_settings_says_so_and_what_departs_from_them(tmp_pat
         ("budget", "results", 4, "--results 4 instead of 10"),
         ("provider", "name", "local", "--search local instead of semantic-scholar"),
         ("provider", "field", None, "--field None instead of Computer Science"),
+        ("provider", "as_published", False, "searches as published False instead of True"),
+        ("budget", "date_cap", "none", "--date-cap none instead of excerpt"),
+        ("agent", "max_tokens", 96, "--max-tokens 96 instead of None"),
+        ("agent", "seed", 1, "--lm-option {'seed': 1} instead of {}"),
+        ("agent", "demonstration", "optimised", "its demonstration is an optimised program"),
     ]:
         content = header.plain()
         content[part][key] = value
