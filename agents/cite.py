@@ -17,8 +17,9 @@ COMMANDS = {
         "cite_show",
         "Show the agent's replies, actions and their results on one sample, or list all samples",
     ),
-    "compare": ("cite_compare", "Compare two runs on the same samples, paired"),
+    "compare": ("cite_compare", "Compare two runs, paired, or the accuracy and cost of several"),
     "dense": ("search.dense", "Evaluate retrieval by embeddings, such as SPECTER's"),
+    "litsearch": ("litsearch", "Evaluate retrieval on LitSearch"),
     "import": ("authors_logs", "Convert results of CiteME's code to a run, judged anew"),
     "curate": ("curation", "Filter or analyse a dataset, as CiteME's paper does"),
 }

@@ -42,7 +42,7 @@ class LocalSearch:
     """A search provider over a corpus file; results are ranked by BM25, ties by id.
 
     Args:
-        corpus: JSON Lines; each line is a `CorpusPaper`.
+        corpus: JSON Lines, of which each is a `CorpusPaper`, or LitSearch's corpus in parquet.
         title_weight: BM25's weight of titles.
         abstract_weight: BM25's weight of abstracts.
 
@@ -154,6 +154,16 @@ def _passages(text: str) -> list[str]:
     return passages
 
 
+def _litsearch_lines(path: Path) -> Iterator[bytes]:
+    """The papers of LitSearch's corpus as lines of a corpus file."""
+    import pandas as pd  # deferred: takes a second
+
+    columns = {"corpusid": "id", "title": "title", "abstract": "abstract"}
+    papers = pd.read_parquet(path, columns=list(columns)).rename(columns=columns)
+    papers["id"] = papers.id.astype(str)
+    yield from papers.to_json(orient="records", lines=True, force_ascii=False).encode().splitlines()
+
+
 def _read_corpus(path: Path) -> tuple[dict[str, CorpusPaper], str]:
     """The lines of a corpus by id, and the file's sha256; raises `HoldfastError` if it is none."""
     papers: dict[str, CorpusPaper] = {}
@@ -161,7 +171,9 @@ def _read_corpus(path: Path) -> tuple[dict[str, CorpusPaper], str]:
         raw = path.read_bytes()
         if not raw.strip():
             raise ValueError("it is empty")
-    for number, line in enumerate(filter(None, raw.split(b"\n")), start=1):
+        is_parquet = path.suffix == ".parquet"
+        lines = _litsearch_lines(path) if is_parquet else filter(None, raw.split(b"\n"))
+    for number, line in enumerate(lines, start=1):
         wanted = "a JSON object with at least title and an id of its own"
         with reading(f"{path}, line {number},", "a paper", wanted):
             paper = CorpusPaper.model_validate_json(line)
