@@ -52,7 +52,7 @@ def test_a_conversation_in_json_reads_whole_papers_and_selects():
     ("reply", "said"),
     [
         ("I do not know.", "no JSON"),
-        ('{"reason" x', "not JSON"),
+        ('{"reason" x', "lacks the reason"),
         ('{"action": {"name": "select", "paper_id": "x"}}', "lacks the reason"),
         ('{"reason": "x", "action": "select"}', "lacks the reason"),
         (say("select", "x").replace("select", "choose"), "none of the actions"),
