@@ -43,6 +43,7 @@ class Engine:
     ) -> None:
         self.lm, self.world, self.structured, self.sample = lm.copy(), world, structured, sample
         self.usd: float | None = None  # price of the last reply
+        self.stop: HoldfastError | None = None  # DSPy would report it as an error of the model
         self.was_sent = True  # whether the last reply was requested rather than recorded
         self._answered = Counter[str]()
 
@@ -98,7 +99,11 @@ class Engine:
         sample, repeat = self.sample
         asked = {"kind": "lm", "run": self.world.run, "sample": sample, "repeat": repeat}
         asked |= {"number": self._answered[key], "model": request.model, "messages": key}
-        status, result = self.world.answer(asked, ask)
+        try:
+            status, result = self.world.answer(asked, ask)
+        except HoldfastError as error:
+            self.stop = error
+            raise
         if failure:
             raise failure[0]
         if status != OK:

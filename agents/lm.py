@@ -173,6 +173,8 @@ class Conversation(BaseCallback):  # type: ignore[misc]
             with dspy.context(disable_history=False):
                 yield watched
         except exceptions.LMError as error:
+            if isinstance(engine, Engine) and engine.stop:
+                raise engine.stop from None
             raise _consequence(error) from None
         finally:
             for call in self._calls:

@@ -61,7 +61,9 @@ class RecordedSearch:
         return [Section(heading, text) for heading, text in sections]
 
     def describe(self) -> dict[str, Any]:
-        return self.provider.describe() if self.provider else self.world.settings["provider"]
+        if self.provider:
+            return self.provider.describe()
+        return self.world.settings.get("provider", {})  # once the run has begun
 
     def _answer(
         self,
