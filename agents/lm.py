@@ -164,14 +164,14 @@ class Conversation(BaseCallback):  # type: ignore[misc]
         """
         self.episode.check_allowance()
         self._calls = []
-        watched = lm.copy(callbacks=[*lm.callbacks, self])
+        recorded_lm = lm.copy(callbacks=[*lm.callbacks, self])
         if isinstance(engine := getattr(lm, "engine", None), Engine):
             sample = self.episode.sample.id, self.episode.repeat
             engine = self._engines.setdefault(id(engine), engine.within(*sample))
-            watched = watched.copy(engine=engine)
+            recorded_lm = recorded_lm.copy(engine=engine)
         try:
             with dspy.context(disable_history=False):
-                yield watched
+                yield recorded_lm
         except exceptions.LMError as error:
             if isinstance(engine, Engine) and engine.stop:
                 raise engine.stop from None
@@ -187,8 +187,8 @@ class Conversation(BaseCallback):  # type: ignore[misc]
         hidden = ("api_key", "api_base", "timeout")
         options = {k: v for k, v in lm.kwargs.items() if k not in hidden and v is not None}
         body = {"model": lm.model, "messages": messages, **options}
-        with self.asking(lm) as watched:
-            response = watched(dspy.lm15.request_from_openai_chat(body))
+        with self.asking(lm) as recorded_lm:
+            response = recorded_lm(dspy.lm15.request_from_openai_chat(body))
         return clean(response.text or "", REPLY_CHARS)
 
     def explained(self, problem: str) -> str:

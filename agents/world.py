@@ -44,7 +44,7 @@ class World:
         self.settings: dict[str, Any] = {}  # of the run in progress, as recorded
         self.sha256 = ""  # of the file as it was opened
         self.sent = Counter[str]()  # requests sent by this process, by kind
-        self._places: dict[str, tuple[int, int]] = {}  # offset and length of an entry by its key
+        self._spans: dict[str, tuple[int, int]] = {}  # offset and length of an entry by its key
         self._runs: list[dict[str, Any]] = []  # settings of recorded runs
         self._paid: list[tuple[str, dict[str, Any]]] = []  # run, and result of a request to a model
         self._mutex = threading.Lock()
@@ -106,11 +106,11 @@ class World:
         self.run = fingerprint(fixed)
         request = {"kind": "run", "run": self.run}
         if self.is_replay and self._entry(fingerprint(request)) is None:
-            name, given, recorded = "a run", "these options", "none"
+            name, ours, recorded = "a run", "these options", "none"
             for run in self._runs[-1:]:
-                name, given, recorded = first_difference(fixed, {key: run[key] for key in fixed})
+                name, ours, recorded = first_difference(fixed, {key: run[key] for key in fixed})
             raise HoldfastError(
-                f"{self.path} has no run with these settings: {name} is {given}, in its last run "
+                f"{self.path} has no run with these settings: {name} is {ours}, in its last run "
                 f"{recorded}. Replay with the options of a recorded run."
             )
         self.settings = self.answer(request, lambda: (OK, settings))[1]
@@ -142,12 +142,12 @@ class World:
 
     def _entry(self, key: str) -> dict[str, Any] | None:
         """The entry of a key."""
-        place = self._places.get(key)
-        if place is None:
+        span = self._spans.get(key)
+        if span is None:
             return None
         with reading(self.path, "a recorded world", _WANTED), self.path.open("rb") as file:
-            file.seek(place[0])
-            return json.loads(file.read(place[1]))
+            file.seek(span[0])
+            return json.loads(file.read(span[1]))
 
     def _append(self, entry: dict[str, Any]) -> None:
         entry = {**entry, "sha256": fingerprint(entry["result"])}
@@ -168,7 +168,7 @@ class World:
         if request["kind"] == "lm" and entry["status"] == OK:
             self._paid.append((request["run"], {key: result[key] for key in ("usage", "usd")}))
         if entry["status"] != FAILED:
-            self._places[fingerprint(request)] = offset, length
+            self._spans[fingerprint(request)] = offset, length
 
 
 def _shown(request: dict[str, Any]) -> str:

@@ -55,8 +55,8 @@ class MCPSearch:
     def snippets(self, query: str, scope: Scope, limit: int) -> list[Snippet]:
         """At most `limit` passages of papers within `scope`."""
         entries = self._call(_SNIPPETS, {"query": query, "limit": 2 * limit, **_dates(scope)})
-        found = (snippet_of(entry) for entry in entries)
-        return [s for s in found if s and scope.admits(s.paper)][:limit]
+        snippets = (snippet_of(entry) for entry in entries)
+        return [s for s in snippets if s and scope.admits(s.paper)][:limit]
 
     def read(self, paper: Paper) -> list[Section]:
         """The pages of the paper's open-access PDF; raises `Unavailable`."""

@@ -84,7 +84,7 @@ def _paper_of(work: Any) -> Paper | None:
     try:
         doi = work.get("doi")
         locations = (work.get("best_oa_location"), work.get("primary_location"))
-        pdfs = [place.get("pdf_url") for place in locations if place]
+        pdfs = [location.get("pdf_url") for location in locations if location]
         return Paper(
             id=work["id"].rpartition("/")[2],
             title=work["display_name"],

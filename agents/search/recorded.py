@@ -34,21 +34,21 @@ class RecordedSearch:
     def search(self, query: str, sort: Sort, scope: Scope, limit: int) -> list[Paper]:
         """The provider's `search`."""
         asked = {"query": query, "sort": sort, "limit": limit}
-        found = self._answer(
+        hits = self._answer(
             "search",
             scope,
             asked,
             lambda p: [_plain(h) for h in p.search(query, sort, scope, limit)],
         )
-        return [_shape(Paper, hit) for hit in found]
+        return [_shape(Paper, hit) for hit in hits]
 
     def snippets(self, query: str, scope: Scope, limit: int) -> list[Snippet]:
         """The provider's `snippets`."""
         asked = {"query": query, "limit": limit}
-        found = self._answer(
+        hits = self._answer(
             "snippets", scope, asked, lambda p: [_plain(h) for h in p.snippets(query, scope, limit)]
         )
-        return [_shape(Snippet, hit) for hit in found]
+        return [_shape(Snippet, hit) for hit in hits]
 
     def read(self, paper: Paper) -> list[Section]:
         """The provider's `read`."""
