@@ -159,10 +159,9 @@ def _agent_and_provider(args: Namespace, world: World | None) -> tuple[Agent, Se
         return baseline(args.agent, str(args.corpus))
     if args.prompts and args.prompt != "citeme":
         raise HoldfastError("--prompts applies only to CiteME's form. Use it with --prompt citeme.")
-    if args.commands == "citeguard" and (args.prompt == "citeme" or args.demonstration):
+    if args.commands == "citeguard" and args.prompt == "citeme":
         raise HoldfastError(
-            "CiteGuard's actions have no demonstration and no form in CiteME's paper. Omit "
-            "--demonstration, and use --prompt dspy or json."
+            "CiteGuard's actions have no form in CiteME's paper. Use --prompt dspy or json."
         )
     if args.program and (args.prompt == "citeme" or args.demonstration):
         raise HoldfastError(

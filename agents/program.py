@@ -136,6 +136,8 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
         allowance: Allowance | None = None,
     ) -> None:
         super().__init__()
+        if demonstration and commands == "citeguard":
+            raise HoldfastError("CiteGuard's actions have no demonstration. Omit it.")
         self.commands, self.demonstration, self.form = commands, demonstration, form
         self.search, self.budget, self.allowance = search, budget or Budget(), allowance
         self.program: dict[str, Any] | None = None  # the optimised program that was loaded

@@ -60,11 +60,16 @@ class Model:
     def _proposal(self, system):
         self.proposals += 1
         text = f"Name the cited paper, as careful reader {self.proposals} would."
-        names = re.findall(r"\[\[ ## (\w+) ## \]\]", system.partition("All interactions")[2])
+        outputs = system.partition("Your output fields are:")[2].partition("All interactions")[0]
+        names = re.findall(r"^\d+\. `(\w+)`", outputs, re.M)
         if not names:
             return f"```\n{text}\n```"
-        shown = {"module_advice": json.dumps({"guess": text})}
-        return "\n\n".join(f"[[ ## {n} ## ]]\n{shown.get(n, text)}" for n in dict.fromkeys(names))
+        values = dict.fromkeys(names, text)
+        if "module_advice" in values:
+            values["module_advice"] = json.dumps({"guess": text})
+        if "[[ ## completed ## ]]" not in system:
+            return json.dumps(values)
+        return "\n\n".join(f"[[ ## {name} ## ]]\n{value}" for name, value in values.items())
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)

@@ -7,7 +7,13 @@ from conversations import MINI, SAMPLE, SEARCH, converse
 from servers import fields
 
 from holdfast import HoldfastError
-from holdfast.agents.actions import ACTIONS, ARGUMENT_CHARS, quote, trajectory
+from holdfast.agents.actions import (
+    ACTIONS,
+    ARGUMENT_CHARS,
+    demonstrations,
+    quote,
+    trajectory,
+)
 from holdfast.agents.episode import excerpt
 from holdfast.agents.lm import REPLY_CHARS, language_model
 from holdfast.agents.program import CiteAgent
@@ -131,7 +137,9 @@ def test_reading_shows_the_part_that_is_asked_for():
 
 
 def test_instructions_are_equal_with_and_without_demonstration():
-    for commands in ("none", *ACTIONS):
+    with pytest.raises(HoldfastError, match="no demonstration"):
+        CiteAgent(commands="citeguard", demonstration=True)
+    for commands in demonstrations():
         replies = [fields("select", "x")] * 2
         if commands == "none":
             replies = ["[[ ## title ## ]]\nX\n\n[[ ## completed ## ]]"] * 2
@@ -166,7 +174,8 @@ def test_without_commands_the_reply_is_a_title(form, reply):
 
 def test_demonstrations_are_complete_and_leak_no_test_target():
     targets = {t for s in MINI.select("test").samples for t in s.titles}
-    for commands in ACTIONS:
+    assert {"none", *ACTIONS} - {"citeguard"} == set(demonstrations())
+    for commands in set(demonstrations()) - {"none"}:
         turns = trajectory(commands)
         assert turns[-1]["action"] == "select"
         assert turns[-1]["argument"] in " ".join(t["observation"] for t in turns)
