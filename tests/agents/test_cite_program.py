@@ -10,7 +10,6 @@ from holdfast import HoldfastError
 from holdfast.agents.actions import (
     ACTIONS,
     ARGUMENT_CHARS,
-    demonstrations,
     quote,
     trajectory,
 )
@@ -139,7 +138,7 @@ def test_reading_shows_the_part_that_is_asked_for():
 def test_instructions_are_equal_with_and_without_demonstration():
     with pytest.raises(HoldfastError, match="no demonstration"):
         CiteAgent(commands="citeguard", demonstration=True)
-    for commands in demonstrations():
+    for commands in {"none", *ACTIONS} - {"citeguard"}:
         replies = [fields("select", "x")] * 2
         if commands == "none":
             replies = ["[[ ## title ## ]]\nX\n\n[[ ## completed ## ]]"] * 2
@@ -174,8 +173,7 @@ def test_without_commands_the_reply_is_a_title(form, reply):
 
 def test_demonstrations_are_complete_and_leak_no_test_target():
     targets = {t for s in MINI.select("test").samples for t in s.titles}
-    assert {"none", *ACTIONS} - {"citeguard"} == set(demonstrations())
-    for commands in set(demonstrations()) - {"none"}:
+    for commands in set(ACTIONS) - {"citeguard"}:
         turns = trajectory(commands)
         assert turns[-1]["action"] == "select"
         assert turns[-1]["argument"] in " ".join(t["observation"] for t in turns)
