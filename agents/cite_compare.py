@@ -40,11 +40,12 @@ def _compare(args: Namespace) -> None:
     )
     if args.plot:
         draw(rows, args.plot)
-    if len(runs) > 2:
+    if len(args.runs) > 2:
         content = {"runs": rows.reset_index(names="run").to_dict("records")}
         say(json.dumps(content, indent=1) if args.json else _cost_table(rows))
         return
-    (name_a, (_, a, dataset)), (name_b, (_, b, _)) = runs.items()
+    name_a, name_b = map(str, args.runs)
+    (_, a, dataset), (_, b, _) = runs[name_a], runs[name_b]
     figures = compare(a, b, dataset)
     text = f"A {name_a}\nB {name_b}\n{_text(figures)}"
     if rows.cost.notna().all():
