@@ -19,20 +19,50 @@ def local(*, corpus: str | Path = MINI_CITE_CORPUS, **unused: Any) -> SearchProv
 
 def semantic_scholar(
     *,
-    s2_api: str | None = None,
+    search_api: str | None = None,
     tries: int = 6,
-    cache: Path | None = None,
-    field: str | None = None,
+    prompt: str = "dspy",
     **unused: Any,
 ) -> SearchProvider:
-    """Semantic Scholar's Graph API, and open-access PDFs from any server; their texts are cached."""
+    """Semantic Scholar's Graph API, and open-access PDFs from any server."""
     from .semantic_scholar import API, KEY, SemanticScholar
 
-    if not s2_api and not os.environ.get(KEY):
+    if not search_api and not os.environ.get(KEY):
         limit = "searches use the public rate limit, which is often exhausted."
         print(f"{KEY} is not set: {limit}", file=sys.stderr)
-    texts = (cache or Path.home() / ".cache" / "holdfast") / "papers"
-    return SemanticScholar(s2_api or API, tries=tries, cache=texts, field=field)
+    is_citeme = prompt == "citeme"
+    field = "Computer Science" if is_citeme else None
+    return SemanticScholar(search_api or API, tries=tries, field=field, as_published=is_citeme)
+
+
+def openalex(*, tries: int = 6, search_api: str | None = None, **unused: Any) -> SearchProvider:
+    """OpenAlex, and open-access PDFs from any server."""
+    from .openalex import API, OpenAlex
+
+    return OpenAlex(search_api or API, tries=tries)
+
+
+def arxiv(*, tries: int = 6, search_api: str | None = None, **unused: Any) -> SearchProvider:
+    """arXiv, by relevance."""
+    from .arxiv import API, Arxiv
+
+    return Arxiv(search_api or API, tries=tries)
+
+
+def mcp(*, search_api: str | None = None, **unused: Any) -> SearchProvider:
+    """An MCP server with the tools of Ai2's Asta."""
+    from .mcp_server import URL, MCPSearch
+
+    return MCPSearch(search_api or URL)
+
+
+def dense(
+    *, corpus: str | Path = MINI_CITE_CORPUS, encoder: str = "allenai/specter", **unused: Any
+) -> SearchProvider:
+    """A corpus file, ranked by embeddings."""
+    from .dense import DenseSearch, Specter
+
+    return DenseSearch(corpus, Specter(encoder), encoder)
 
 
 # The name for --search, and a function that takes the options of `cite run` by name and ignores those that
@@ -40,4 +70,8 @@ def semantic_scholar(
 PROVIDERS: dict[str, Callable[..., SearchProvider]] = {
     "local": local,
     "semantic-scholar": semantic_scholar,
+    "openalex": openalex,
+    "arxiv": arxiv,
+    "dense": dense,
+    "mcp": mcp,
 }

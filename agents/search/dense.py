@@ -8,9 +8,12 @@ SPECTER: Cohan et al., ACL 2020 (allenai/specter); SPECTER2: Singh et al., "SciR
 """
 
 import json
+import threading
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +26,7 @@ from ..data import Dataset
 from ..matching import official_match
 from ..score import proportion
 from .local import LocalSearch
-from .provider import Paper
+from .provider import Paper, Scope, Sort
 
 _TOKENS = 512
 _BATCH = 16  # entries that are embedded at once
@@ -105,6 +108,43 @@ class Specter:
             states = self._model(**inputs).last_hidden_state
             vectors.update(zip(chosen, states[:, 0].float().numpy(), strict=True))
         return np.stack([vectors[k] for k in range(len(texts))])
+
+
+class DenseSearch(LocalSearch):
+    """A search provider over a corpus file, ranked by the cosine of embeddings.
+
+    Args:
+        corpus: JSON Lines, as for `LocalSearch`.
+        encoder: the encoder of queries, and of titles and abstracts.
+        encoder_name: its name in result files.
+    """
+
+    name = "dense"
+
+    def __init__(self, corpus: str | Path, encoder: Encoder, encoder_name: str) -> None:
+        super().__init__(corpus)
+        self.encoder, self.encoder_name = encoder, encoder_name
+        entries = [(paper.title, paper.abstract or "") for paper in self.papers.values()]
+        self._vectors, self._encoding = _unit(encoder(entries)), threading.Lock()
+
+    def search(self, query: str, sort: Sort, scope: Scope, limit: int) -> list[Paper]:
+        """The `limit` nearest papers within `scope`; citation order re-sorts the 100 nearest."""
+        if not query.strip():
+            return []
+        with self._encoding:
+            scores = self._vectors @ _unit(self.encoder([(query, "")]))[0]
+        papers: list[Paper] = list(self.papers.values())
+        ranked = (papers[k] for k in np.argsort(-scores, kind="stable"))
+        hits = list(islice(filter(scope.admits, ranked), 100 if sort == "citations" else limit))
+        if sort == "citations":
+            hits.sort(key=lambda p: -(p.citations or 0))
+        return hits[:limit]
+
+    def describe(self) -> dict[str, Any]:
+        """The name, the corpus with its hash, and the encoder."""
+        facts = super().describe()
+        del facts["weights"]
+        return {**facts, "encoder": self.encoder_name}
 
 
 def retrieve(dataset: Dataset, papers: Sequence[Paper], encoder: Encoder) -> dict[str, Any]:

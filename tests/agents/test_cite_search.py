@@ -15,7 +15,9 @@ from holdfast.agents.search import client
 from holdfast.agents.search.client import Client
 from holdfast.agents.search.local import LocalSearch
 from holdfast.agents.search.pdf import extract
-from holdfast.agents.search.provider import Paper, ProviderError, ReadError, Scope
+from holdfast.agents.search.provider import Paper, ProviderError, Scope, Unavailable
+from holdfast.agents.search.recorded import RecordedSearch
+from holdfast.agents.world import World
 
 QUICK = {"tries": 3, "backoff": 0.0, "timeout": (5.0, 0.2)}
 SEARCH = LocalSearch(MINI_CITE_CORPUS)
@@ -109,7 +111,7 @@ def test_null_fields_are_no_errors():
         # `year` is null, so the server's own filter is left alone.
         hits = semantic_scholar(base).search("deep", "relevance", Scope(), 10)
     assert [p.id for p in hits] == ["a", "d"]
-    assert hits[0].pdf == ""
+    assert hits[0].pdf is None
     assert hits[1].ids == {"arxiv:2001.00001", "doi:10.1/x"}
     assert hits[1].pdf == "https://arxiv.org/pdf/2001.00001"
 
@@ -188,7 +190,7 @@ def test_a_client_spaces_requests_of_all_threads():
 # ---- papers ----
 
 
-def test_pages_are_read_once_and_then_from_the_cache(tmp_path):
+def test_pages_are_read_once_and_then_from_the_world(tmp_path):
     calls = []
 
     def respond(method, path, *rest):
@@ -197,13 +199,13 @@ def test_pages_are_read_once_and_then_from_the_cache(tmp_path):
         return moved if path == "/a.pdf" else Reply(pdf("first words", "second page"), headers=PDF)
 
     with serve(respond) as base:
-        search = semantic_scholar(base, cache=tmp_path)
+        search = RecordedSearch(semantic_scholar(base), World(tmp_path / "world.jsonl"))
         paper = Paper(id="a", title="A", pdf=f"{base}/a.pdf")
         first = search.read(paper)
         assert search.read(paper) == first
     assert [s.text.strip() for s in first] == ["first words", "second page"]
     assert calls == ["/a.pdf", "/b.pdf"]
-    with pytest.raises(ReadError, match="no open-access PDF"):
+    with pytest.raises(Unavailable, match="no open-access PDF"):
         search.read(Paper(id="b", title="B"))
 
 
@@ -227,18 +229,18 @@ def test_pages_are_read_once_and_then_from_the_cache(tmp_path):
 )
 def test_bad_downloads_end_soon_and_say_why(reply, said, monkeypatch):
     monkeypatch.setattr(client, "MAX_PDF_BYTES", 50_000)
-    with serve(lambda *request: reply) as base, pytest.raises(ReadError, match=said):
+    with serve(lambda *request: reply) as base, pytest.raises(Unavailable, match=said):
         Client(**QUICK).pdf(f"{base}/x.pdf")
 
 
 @pytest.mark.parametrize(("data", "said"), [(pdf("x")[:200], "be read"), (pdf(""), "no text")])
 def test_broken_pdfs_are_read_errors(data, said):
-    with pytest.raises(ReadError, match=said):
+    with pytest.raises(Unavailable, match=said):
         extract(data)
 
 
 def test_a_pdf_that_takes_too_long_is_given_up():
-    with pytest.raises(ReadError, match=r"took longer than 0\.001 s"):
+    with pytest.raises(Unavailable, match=r"took longer than 0\.001 s"):
         extract(pdf("fine"), seconds=0.001)
 
 

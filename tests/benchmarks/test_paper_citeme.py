@@ -167,7 +167,7 @@ def test_models_have_the_papers_names():
     assert {given: numbers._model_name(given) for given in names} == names
 
 
-def test_runs_on_data_of_citemes_size_stand_beside_its_cells(tmp_path):
+def test_runs_on_citemes_data_stand_beside_its_cells(tmp_path, monkeypatch):
     """Rows like CiteME's in number; their texts are made up."""
     given = [
         row(
@@ -180,6 +180,7 @@ def test_runs_on_data_of_citemes_size_stand_beside_its_cells(tmp_path):
     ]
     data = write(tmp_path / "DATASET.csv", given)
     dataset, path = load(data).select("test"), tmp_path / "run.jsonl"
+    monkeypatch.setattr("holdfast.agents.data.PUBLISHED_SHA256", dataset.sha256)
     agent = {"name": "citeagent", "model": "openai/gpt-4o", "commands": "search+read"}
     settings = settings_of(dataset, {**agent, "demonstration": True}, {"name": "local"})
     with ResultFile(path, settings) as file:
@@ -195,6 +196,9 @@ def test_runs_on_data_of_citemes_size_stand_beside_its_cells(tmp_path):
     assert set(years[years.panel == RUNS].x) == {"before 2024", "2024"}
     with pytest.raises(HoldfastError, match="--runs"):
         numbers.read_results([path])
+    monkeypatch.undo()
+    # Other data of the same size are not CiteME's.
+    assert set(numbers.by_setting(numbers.read_results([data, path]), 4).panel) == {RUNS}
 
 
 def test_published_cells_add_up():
