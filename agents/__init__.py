@@ -11,7 +11,7 @@ from .episode import Episode as Episode
 from .episode import Stop as Stop
 from .search.provider import Paper as Paper
 from .search.provider import ProviderError as ProviderError
+from .search.provider import ReadError as ReadError
 from .search.provider import Scope as Scope
 from .search.provider import SearchProvider as SearchProvider
 from .search.provider import Section as Section
-from .search.provider import Unavailable as Unavailable

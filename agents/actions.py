@@ -9,7 +9,7 @@ from .data import ASSETS, MINI_CITE_CORPUS, Sample
 from .episode import MAX_ACTIONS, Budget, Episode, UnknownId
 from .records import clean
 from .search.local import LocalSearch
-from .search.provider import Paper, Snippet, Sort, Unavailable
+from .search.provider import Paper, ReadError, Snippet, Sort
 
 Commands = Literal["none", "search", "search+read", "citeguard"]
 SEARCHES: dict[str, Sort] = {"search_relevance": "relevance", "search_citation_count": "citations"}
@@ -50,7 +50,7 @@ def act(episode: Episode, action: str, argument: str) -> str:
         episode.select(bare(argument))
     except UnknownId as error:
         return f"{quote(str(error), 300)} Use an id from a search result."
-    except Unavailable as error:
+    except ReadError as error:
         what = (
             "The passages cannot be searched"
             if "snippet" in action

@@ -16,7 +16,7 @@ from .episode import Episode, Stop
 from .matching import official_match, strict_match
 from .records import Seen
 from .search.local import LocalSearch, words
-from .search.provider import Paper, Scope, Sort, Unavailable
+from .search.provider import Paper, ReadError, Scope, Sort
 
 
 class Ranker:
@@ -75,7 +75,7 @@ class Rules(Ranker):
         for paper in ranked[: self.reads]:
             try:
                 text = episode.read(paper.id)
-            except Unavailable as error:
+            except ReadError as error:
                 text = f"This paper cannot be read: {error}"
             episode.add(Seen(kind="seen", step=episode.turn, text=text))
             for sentence, cited in _citing_sentences(text):

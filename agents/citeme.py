@@ -17,7 +17,7 @@ from .episode import Episode, Stop, UnknownId
 from .lenient_json import action_in
 from .lm import Conversation, describe
 from .records import clean, fingerprint
-from .search.provider import Paper, Unavailable
+from .search.provider import Paper, ReadError
 
 _Messages = list[dict[str, str]]
 
@@ -89,7 +89,7 @@ class CiteMEAgent:
         is_ours = self.prompt.source == "ours"
         try:
             return episode.read(argument, among=latest, with_headings=is_ours)
-        except Unavailable as error:
+        except ReadError as error:
             text = self.prompt.unreadable
             if latest[argument].pdf is None:
                 text = self.prompt.no_pdf

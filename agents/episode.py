@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from .data import Sample
 from .limits import Allowance
 from .records import Action, Call, Event, Hit, Record, Selection, Status
-from .search.provider import Paper, Scope, SearchProvider, Section, Snippet, Sort, Unavailable
+from .search.provider import Paper, ReadError, Scope, SearchProvider, Section, Snippet, Sort
 
 RESULTS = 10  # CiteME, section 3
 MAX_ACTIONS = 15  # CiteME, section 3
@@ -105,7 +105,7 @@ class Episode:
         return papers
 
     def snippets(self, query: str) -> list[Snippet]:
-        """Up to `results` passages of papers in scope; raises `Unavailable` or `ProviderError`."""
+        """Up to `results` passages of papers in scope; raises `ReadError` or `ProviderError`."""
         scope = {"source": self.scope.source_title, "until": self.scope.until}
         event = self._act("search_text_snippet", query=query, scope=scope)
         with _timed(event):
@@ -152,7 +152,7 @@ class Episode:
 
         Raises:
             UnknownId: if the id is not among those.
-            Unavailable: if there is no text.
+            ReadError: if there is no text.
             ProviderError: if the service does not answer.
         """
         event = self._act("read", paper=paper_id, part=part, ok=False, chars=0)
@@ -259,7 +259,7 @@ def _timed(event: Action) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        kind = "" if isinstance(error, Unavailable) else f"{type(error).__name__}: "
+        kind = "" if isinstance(error, ReadError) else f"{type(error).__name__}: "
         event.error = f"{kind}{error}"
         raise
     finally:

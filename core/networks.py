@@ -26,7 +26,7 @@ def copied(network: nn.Module) -> nn.Module:
         return tensor
 
     for module in network.modules():
-        apply_to_collection(dict(vars(module)), Tensor, remember)
+        apply_to_collection(dict(vars(module)), Tensor, remember, allow_frozen=True)
     try:
         return deepcopy(network, memo)
     except Exception as error:  # whatever objects in it raise, such as locks and open files

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from .client import Client
 from .local import words
-from .provider import Paper, ProviderError, Scope, Section, Snippet, Sort, Unavailable
+from .provider import Paper, ProviderError, ReadError, Scope, Section, Snippet, Sort
 
 API = "https://export.arxiv.org/api"
 _ATOM = "{http://www.w3.org/2005/Atom}"
@@ -39,9 +39,9 @@ class Arxiv:
         self._client = Client(per_second=per_second, tries=tries, **transfer)
 
     def search(self, query: str, sort: Sort, scope: Scope, limit: int) -> list[Paper]:
-        """At most `limit` papers within `scope`; raises `ProviderError`, or `Unavailable` for citations."""
+        """At most `limit` papers within `scope`; raises `ProviderError`, or `ReadError` for citations."""
         if sort == "citations":
-            raise Unavailable("arXiv knows no citation counts. Search by relevance.")
+            raise ReadError("arXiv knows no citation counts. Search by relevance.")
         terms = " AND ".join(f"all:{word}" for word in words(query)[:_MAX_WORDS])
         if scope.until and terms:
             last = scope.until.replace("-", "") if len(scope.until) == 10 else f"{scope.until}1231"
@@ -67,10 +67,10 @@ class Arxiv:
         return entries
 
     def snippets(self, query: str, scope: Scope, limit: int) -> list[Snippet]:
-        raise Unavailable("arXiv has no search for passages.")
+        raise ReadError("arXiv has no search for passages.")
 
     def read(self, paper: Paper) -> list[Section]:
-        """The pages of the paper's PDF; raises `Unavailable`."""
+        """The pages of the paper's PDF; raises `ReadError`."""
         return self._client.read(paper)
 
     def describe(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from urllib3.util import Retry
 
 from ... import HoldfastError, printable
 from .pdf import extract
-from .provider import Paper, ProviderError, Section, Unavailable
+from .provider import Paper, ProviderError, ReadError, Section
 
 _TRANSIENT = (408, 425, 429, 500, 502, 503, 504)
 _TIMEOUT = (10.0, 30.0)  # seconds for connecting, and without a byte
@@ -120,26 +120,26 @@ class Client:
         return response
 
     def read(self, paper: Paper) -> list[Section]:
-        """The pages of the PDF at a paper's address; raises `Unavailable`."""
+        """The pages of the PDF at a paper's address; raises `ReadError`."""
         if not paper.pdf:
-            raise Unavailable("no open-access PDF of this paper is known.")
+            raise ReadError("no open-access PDF of this paper is known.")
         return extract(self.pdf(paper.pdf))
 
     def pdf(self, url: str) -> bytes:
-        """Download the bytes of a PDF; raises `Unavailable` with the reason for a failure."""
+        """Download the bytes of a PDF; raises `ReadError` with the reason for a failure."""
         self._wait()
         content = b""
         try:
             with self._session.get(url, stream=True, timeout=self._timeout) as response:
                 if response.status_code != 200:
-                    raise Unavailable(f"the server answered with status {response.status_code}")
+                    raise ReadError(f"the server answered with status {response.status_code}")
                 for chunk in response.iter_content(1 << 20):
                     content += chunk
                     if len(content) > MAX_PDF_BYTES:
-                        raise Unavailable(f"the file has more than {MAX_PDF_BYTES:,} bytes")
+                        raise ReadError(f"the file has more than {MAX_PDF_BYTES:,} bytes")
         except (requests.RequestException, ValueError) as error:
-            raise Unavailable(f"the file cannot be downloaded ({type(error).__name__})") from None
+            raise ReadError(f"the file cannot be downloaded ({type(error).__name__})") from None
         if b"%PDF-" not in content[:1024]:
             kind = response.headers.get("Content-Type", "unknown")
-            raise Unavailable(f"the file is not a PDF (type {kind[:60]})")
+            raise ReadError(f"the file is not a PDF (type {kind[:60]})")
         return content

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..data import reading
-from .provider import Paper, Scope, Section, Snippet, Sort, Unavailable
+from .provider import Paper, ReadError, Scope, Section, Snippet, Sort
 
 _PASSAGE_CHARS = 1_200
 _STOPWORDS = frozenset(
@@ -115,14 +115,14 @@ class LocalSearch:
         self._has_passages = True
 
     def read(self, paper: Paper) -> list[Section]:
-        """The paper's sections, then its references; raises `Unavailable` if there are none."""
+        """The paper's sections, then its references; raises `ReadError` if there are none."""
         entry = self.papers[paper.id]
         sections = [Section(heading, text) for heading, text in entry.body]
         if entry.references:
             lines = (f"[{k}] {self._cite(r)}" for k, r in enumerate(entry.references, start=1))
             sections.append(Section("References", "\n".join(lines)))
         if not sections:
-            raise Unavailable("The corpus has no text of this paper, only its title and abstract.")
+            raise ReadError("The corpus has no text of this paper, only its title and abstract.")
         return sections
 
     def _cite(self, reference: str) -> str:

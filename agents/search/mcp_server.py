@@ -59,7 +59,7 @@ class MCPSearch:
         return [s for s in snippets if s and scope.admits(s.paper)][:limit]
 
     def read(self, paper: Paper) -> list[Section]:
-        """The pages of the paper's open-access PDF; raises `Unavailable`."""
+        """The pages of the paper's open-access PDF; raises `ReadError`."""
         return self._pdfs.read(paper)
 
     def describe(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from .client import Client
-from .provider import Paper, ProviderError, Scope, Section, Snippet, Sort, Unavailable
+from .provider import Paper, ProviderError, ReadError, Scope, Section, Snippet, Sort
 
 API = "https://api.openalex.org"
 KEY, MAIL = "OPENALEX_API_KEY", "OPENALEX_MAIL"
@@ -69,10 +69,10 @@ class OpenAlex:
                 return
 
     def snippets(self, query: str, scope: Scope, limit: int) -> list[Snippet]:
-        raise Unavailable("OpenAlex has no search for passages.")
+        raise ReadError("OpenAlex has no search for passages.")
 
     def read(self, paper: Paper) -> list[Section]:
-        """The pages of the paper's open-access PDF; raises `Unavailable`."""
+        """The pages of the paper's open-access PDF; raises `ReadError`."""
         return self._client.read(paper)
 
     def describe(self) -> dict[str, Any]:

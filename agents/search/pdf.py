@@ -9,7 +9,7 @@ import json
 import subprocess
 import sys
 
-from .provider import Section, Unavailable
+from .provider import ReadError, Section
 
 _SECONDS = 120.0
 _MAX_CHARS = 4_000_000  # some 1,200 pages
@@ -19,19 +19,19 @@ def extract(data: bytes, *, seconds: float = _SECONDS) -> list[Section]:
     """One section per page, and one that says so if pages beyond 4,000,000 characters are missing.
 
     Raises:
-        Unavailable: if the PDF is damaged or empty, or reading it takes too long.
+        ReadError: if the PDF is damaged or empty, or reading it takes too long.
     """
     command = [sys.executable, "-m", "holdfast.agents.search.pdf"]
     try:
         done = subprocess.run(command, input=data, capture_output=True, timeout=seconds)
     except subprocess.TimeoutExpired:
-        raise Unavailable(f"reading the PDF took longer than {seconds:g} s") from None
+        raise ReadError(f"reading the PDF took longer than {seconds:g} s") from None
     if done.returncode:
         last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
-        raise Unavailable(f"the PDF cannot be read ({(last or ['the reader crashed'])[0][:120]})")
+        raise ReadError(f"the PDF cannot be read ({(last or ['the reader crashed'])[0][:120]})")
     pages, count = json.loads(done.stdout)
     if not any(page.strip() for page in pages):
-        raise Unavailable("the PDF contains no text; its pages may be scans")
+        raise ReadError("the PDF contains no text; its pages may be scans")
     sections = [Section(f"page {k}", page) for k, page in enumerate(pages, start=1)]
     if len(pages) < count:
         missing = f"Pages {len(pages) + 1} to {count} are not included; the text is too long."

@@ -15,7 +15,7 @@ class ProviderError(Exception):
     """A service did not answer (outage, limit, refusal); differs from "no papers found"."""
 
 
-class Unavailable(Exception):
+class ReadError(Exception):
     """A text, or a kind of search, that a provider does not have; the message is shown to the agent."""
 
 
@@ -79,13 +79,13 @@ class SearchProvider(Protocol):
     """A search engine over papers that can also give passages and texts; must be thread-safe."""
 
     def search(self, query: str, sort: Sort, scope: Scope, limit: int) -> list[Paper]:
-        """At most `limit` papers within `scope`; raises `ProviderError`, or `Unavailable` for an order."""
+        """At most `limit` papers within `scope`; raises `ProviderError`, or `ReadError` for an order."""
 
     def snippets(self, query: str, scope: Scope, limit: int) -> list[Snippet]:
-        """At most `limit` passages of papers within `scope`; raises `Unavailable` or `ProviderError`."""
+        """At most `limit` passages of papers within `scope`; raises `ReadError` or `ProviderError`."""
 
     def read(self, paper: Paper) -> list[Section]:
-        """The paper's text; raises `Unavailable` if there is none, or `ProviderError`."""
+        """The paper's text; raises `ReadError` if there is none, or `ProviderError`."""
 
     def describe(self) -> dict[str, Any]:
         """The facts that identify the provider and its corpus in a result file."""

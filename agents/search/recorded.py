@@ -9,12 +9,12 @@ from ..world import FAILED, OK, UNAVAILABLE, Answer, World
 from .provider import (
     Paper,
     ProviderError,
+    ReadError,
     Scope,
     SearchProvider,
     Section,
     Snippet,
     Sort,
-    Unavailable,
 )
 
 _Shape = TypeVar("_Shape", Paper, Snippet)
@@ -72,13 +72,13 @@ class RecordedSearch:
         asked: dict[str, Any],
         ask: Callable[[SearchProvider], Any],
     ) -> Any:
-        """The result of a request; raises `Unavailable` and `ProviderError` as the provider does."""
+        """The result of a request; raises `ReadError` and `ProviderError` as the provider does."""
 
         def send() -> Answer:
             assert self.provider is not None
             try:
                 return OK, ask(self.provider)
-            except Unavailable as error:
+            except ReadError as error:
                 return UNAVAILABLE, str(error)
             except ProviderError as error:
                 return FAILED, str(error)
@@ -88,7 +88,7 @@ class RecordedSearch:
             request |= {"source": scope.source_title, "until": scope.until}
         status, result = self.world.answer(request, send)
         if status == UNAVAILABLE:
-            raise Unavailable(result)
+            raise ReadError(result)
         if status == FAILED:
             raise ProviderError(result)
         return result

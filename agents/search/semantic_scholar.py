@@ -126,7 +126,7 @@ class SemanticScholar:
         return [s for s in snippets if scope.admits(s.paper)][:limit]
 
     def read(self, paper: Paper) -> list[Section]:
-        """The pages of the paper's open-access PDF; raises `Unavailable`."""
+        """The pages of the paper's open-access PDF; raises `ReadError`."""
         return self._pdfs.read(paper)
 
     def describe(self) -> dict[str, Any]:

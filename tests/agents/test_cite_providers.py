@@ -16,7 +16,7 @@ from holdfast.agents.data import MINI_CITE_CORPUS
 from holdfast.agents.search.arxiv import Arxiv
 from holdfast.agents.search.dense import DenseSearch
 from holdfast.agents.search.openalex import OpenAlex
-from holdfast.agents.search.provider import ProviderError, Scope, Unavailable
+from holdfast.agents.search.provider import ProviderError, ReadError, Scope
 
 QUICK = {"per_second": None, "tries": 2, "backoff": 0.0, "timeout": (5.0, 2.0)}
 
@@ -91,7 +91,7 @@ def test_openalex_is_searched_with_key_and_mail_within_the_date_limit(monkeypatc
         assert [p.citations for p in top] == sorted((p.citations for p in top), reverse=True)
         assert top[0].date <= "2019-06-30"
         assert [s.text.strip() for s in search.read(papers[0])] == ["first page"]
-        with pytest.raises(Unavailable, match="passages"):
+        with pytest.raises(ReadError, match="passages"):
             search.snippets("widgets", Scope(), 3)
         assert search.search("?!", "relevance", Scope(), 3) == []
     assert "k3y" not in str(search.describe())
@@ -151,7 +151,7 @@ def test_arxiv_is_searched_by_relevance_within_the_date_limit():
             lambda: search.search("x", "citations", Scope(), 3),
             lambda: search.snippets("x", Scope(), 3),
         ):
-            with pytest.raises(Unavailable, match="arXiv"):
+            with pytest.raises(ReadError, match="arXiv"):
                 use()
         assert search.search("the of", "relevance", Scope(), 3) == []
 

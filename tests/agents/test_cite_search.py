@@ -15,7 +15,7 @@ from holdfast.agents.search import client
 from holdfast.agents.search.client import Client
 from holdfast.agents.search.local import LocalSearch
 from holdfast.agents.search.pdf import extract
-from holdfast.agents.search.provider import Paper, ProviderError, Scope, Unavailable
+from holdfast.agents.search.provider import Paper, ProviderError, ReadError, Scope
 from holdfast.agents.search.recorded import RecordedSearch
 from holdfast.agents.world import World
 
@@ -205,7 +205,7 @@ def test_pages_are_read_once_and_then_from_the_world(tmp_path):
         assert search.read(paper) == first
     assert [s.text.strip() for s in first] == ["first words", "second page"]
     assert calls == ["/a.pdf", "/b.pdf"]
-    with pytest.raises(Unavailable, match="no open-access PDF"):
+    with pytest.raises(ReadError, match="no open-access PDF"):
         search.read(Paper(id="b", title="B"))
 
 
@@ -229,18 +229,18 @@ def test_pages_are_read_once_and_then_from_the_world(tmp_path):
 )
 def test_bad_downloads_end_soon_and_say_why(reply, said, monkeypatch):
     monkeypatch.setattr(client, "MAX_PDF_BYTES", 50_000)
-    with serve(lambda *request: reply) as base, pytest.raises(Unavailable, match=said):
+    with serve(lambda *request: reply) as base, pytest.raises(ReadError, match=said):
         Client(**QUICK).pdf(f"{base}/x.pdf")
 
 
 @pytest.mark.parametrize(("data", "said"), [(pdf("x")[:200], "be read"), (pdf(""), "no text")])
 def test_broken_pdfs_are_read_errors(data, said):
-    with pytest.raises(Unavailable, match=said):
+    with pytest.raises(ReadError, match=said):
         extract(data)
 
 
 def test_a_pdf_that_takes_too_long_is_given_up():
-    with pytest.raises(Unavailable, match=r"took longer than 0\.001 s"):
+    with pytest.raises(ReadError, match=r"took longer than 0\.001 s"):
         extract(pdf("fine"), seconds=0.001)
 
 
