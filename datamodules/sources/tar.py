@@ -101,9 +101,8 @@ class Shard:
 
     def _members(self) -> Iterator[tuple[str, slice]]:
         """The files in the archive, with the position of their bytes."""
-        start = (
-            0  # of a header; tarfile takes four times as long, and ends silently at a damaged one
-        )
+        # Of a header; tarfile takes four times as long, and ends silently at a damaged one.
+        start = 0
         while start + 512 <= len(self.bytes) and (head := self.bytes[start : start + 512])[0]:
             size = int(head[124:136].strip(b"\0 ") or b"0", 8)
             stated = int(head[148:156].strip(b"\0 ") or b"0", 8)

@@ -80,11 +80,11 @@ STREAMS = {  # each with the protocol that its provenance is to give
         lambda: ClassImbalance(stretches(), ratio=10),
         "classes imbalanced 10 to 1, 64 images of each corruption",
     ),
-    "a wrapper of one's own": (
+    "a user's wrapper": (
         lambda: Recurring(SortedByClass(stretches(), 64), visits=2),
         "SortedByClass, 2 visits, 64 images of each corruption",
     ),
-    "a stream of one's own": (
+    "a user's stream": (
         lambda: OneImage(Glyphs(), each=64),
         "OneImage, 64 images of each corruption",
     ),

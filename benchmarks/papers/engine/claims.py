@@ -199,13 +199,9 @@ def falls(
     first: Selection = FIRST,
     last: Selection = LAST,
     by: float = 0,
-) -> Iterator[Part]:
+) -> Parts:
     """Curves fall from each x in `first` to each x in `last`, by a margin."""
-    for key in curves(t, panel, curve):
-        xs = t.xs_of(*key)
-        for end, start in product(selected(last, xs), selected(first, xs)):
-            number = t.gap(t.values(*key, start), t.values(*key, end))
-            yield Part(words(*key, f"{header(start)} - {header(end)}"), number, by)
+    return rises(curve, panel=panel, first=last, last=first, by=by)(t)
 
 
 @primitive
@@ -293,9 +289,8 @@ def positive(
     t: Table, curve: Selection = None, *, panel: Selection = None, x: Selection = None
 ) -> Iterator[Part]:
     """The numbers of curves, which are differences, are above 0, mean over x by run."""
-    for key in curves(t, panel, curve):
-        numbers = t.by_run(*key, selected(x, t.xs_of(*key)))
-        yield Part(words(*key), above_zero(numbers), 0)
+    for name, numbers in _means_over(t, curve, panel, x):
+        yield Part(name, above_zero(numbers), 0)
 
 
 @primitive
@@ -303,9 +298,16 @@ def negative(
     t: Table, curve: Selection = None, *, panel: Selection = None, x: Selection = None
 ) -> Iterator[Part]:
     """The numbers of curves, which are differences, are below 0, mean over x by run."""
+    for name, numbers in _means_over(t, curve, panel, x):
+        yield Part(name, above_zero({run: -value for run, value in numbers.items()}), 0)
+
+
+def _means_over(
+    t: Table, curve: Selection, panel: Selection, x: Selection
+) -> Iterator[tuple[str, Values[str]]]:
+    """Each curve's name, and the mean of its numbers over x by run."""
     for key in curves(t, panel, curve):
-        numbers = t.by_run(*key, selected(x, t.xs_of(*key)))
-        yield Part(words(*key), above_zero({run: -value for run, value in numbers.items()}), 0)
+        yield words(*key), t.by_run(*key, selected(x, t.xs_of(*key)))
 
 
 @primitive

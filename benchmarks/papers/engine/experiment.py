@@ -25,7 +25,7 @@ from typing import Any
 from .... import HoldfastError
 from ....files import read_json
 from ...suites.cell import Cell
-from .claims import PAPER, Check, Claim
+from .claims import Check, Claim
 from .sources import EMBEDDED, PHOTOS, Source
 from .table import Table
 from .verdicts import UNJUDGED, Verdict, judge
@@ -60,37 +60,11 @@ class Experiment:
     def __call__(self, *data: Any, **options: Any) -> Table:
         return self.function(*data, **options)
 
-    def claim(
-        self,
-        id: str,
-        sentence: str,
-        *checks: Check,
-        group: str = PAPER,
-        quote: str = "",
-        premise: Check | None = None,
-        unless: str = "",
-        undecidable: str = "",
-        direction: str = "",
-        same_as: str = "",
-    ) -> None:
-        """Add a claim; see `Claim`."""
+    def claim(self, id: str, sentence: str, *checks: Check, **facts: Any) -> None:
+        """Add a claim; `facts` are further fields of `Claim`, such as its quote."""
         if id in {claim.id for claim in self.claims}:
             raise HoldfastError(f"{self.name} already has a claim {id!r}. Choose another id.")
-        self.claims.append(
-            Claim(
-                id,
-                sentence,
-                checks,
-                group,
-                quote,
-                premise,
-                unless,
-                undecidable,
-                direction,
-                same_as,
-                self.counts,
-            )
-        )
+        self.claims.append(Claim(id, sentence, checks, counts=self.counts, **facts))
 
     def claim_of(self, id: str) -> Claim:
         """The claim with this id; raises HoldfastError, which lists the ids, if there is none."""
