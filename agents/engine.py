@@ -15,11 +15,8 @@ from .records import clean, fingerprint
 from .search.client import bounded_wait
 from .world import FAILED, OK, REFUSED, World
 
-_CLIENT = (
-    "api_key",
-    "api_base",
-    "timeout",
-)  # what an inner model knows and a request does not contain
+# What an inner model knows and a request does not contain.
+CLIENT = ("api_key", "api_base", "timeout")
 
 
 class Engine:
@@ -123,7 +120,7 @@ class Engine:
         """Send a request and note its price; a server of one's own has none."""
         self.was_sent = True
         # The model around this one counts and records the request.
-        quiet = {"usage_tracker": None, "callbacks": [], "caller_modules": []}
+        quiet: dict[str, Any] = {"usage_tracker": None, "callbacks": [], "caller_modules": []}
         with dspy.context(**quiet, disable_history=False, max_history_size=1):
             try:
                 response = self.lm(request)
@@ -139,7 +136,7 @@ class Engine:
         api_base = self.lm.kwargs.get("api_base")
         if error.message or not api_base or not isinstance(error, exceptions.LMInvalidRequestError):
             return
-        options = {k: v for k, v in self.lm.kwargs.items() if k not in _CLIENT and v is not None}
+        options = {k: v for k, v in self.lm.kwargs.items() if k not in CLIENT and v is not None}
         body = {"model": request.model.partition("/")[2], "messages": messages_of(request)}
         headers = {"Authorization": f"Bearer {self.lm.kwargs.get('api_key')}"}
         url = f"{api_base.rstrip('/')}/chat/completions"

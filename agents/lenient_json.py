@@ -7,7 +7,7 @@ first code fence. Checked against the official program with langchain-core 0.2.4
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 _FENCE = re.compile(r"```(?:json)?")
@@ -74,7 +74,7 @@ def text_of(value: Any) -> str:
     return str(value)
 
 
-def action_in(reply: str, arguments: dict[str, Sequence[str]]) -> tuple[str, list[str]]:
+def action_in(reply: str, arguments: Mapping[str, Sequence[str]]) -> tuple[str, list[str]]:
     """The action of a reply, and its arguments by name from `arguments`.
 
     Raises:

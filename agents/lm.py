@@ -19,7 +19,7 @@ from dspy.utils.callback import BaseCallback
 from requests.exceptions import ProxyError
 
 from .. import HoldfastError
-from .engine import Engine, messages_of
+from .engine import CLIENT, Engine, messages_of
 from .episode import Episode, Stop
 from .records import Call, Message, clean, without_keys
 from .search.provider import ProviderError
@@ -136,8 +136,7 @@ def describe(lm: dspy.LM | None) -> dict[str, Any]:
     }
     if isinstance(engine, Engine) and engine.structured:
         facts["structured"] = True
-    hidden = ("api_key", "api_base", "timeout")
-    return facts | {name: value for name, value in kwargs.items() if name not in hidden}
+    return facts | {name: value for name, value in kwargs.items() if name not in CLIENT}
 
 
 class Conversation(BaseCallback):  # type: ignore[misc]
@@ -184,8 +183,7 @@ class Conversation(BaseCallback):  # type: ignore[misc]
 
     def reply(self, lm: dspy.LM, messages: list[dict[str, str]]) -> str:
         """The model's reply to messages; raises as `asking` does."""
-        hidden = ("api_key", "api_base", "timeout")
-        options = {k: v for k, v in lm.kwargs.items() if k not in hidden and v is not None}
+        options = {k: v for k, v in lm.kwargs.items() if k not in CLIENT and v is not None}
         body = {"model": lm.model, "messages": messages, **options}
         with self.asking(lm) as recorded_lm:
             response = recorded_lm(dspy.lm15.request_from_openai_chat(body))

@@ -107,9 +107,11 @@ def run(
 def _paid_calls(path: Path, world: World | None) -> Iterator[Call]:
     """The calls that a run has paid for so far, each once: those of a world, or of a result file."""
     if world:
-        unknown = {"step": 0, "prompt": [], "new_messages": [], "seconds": 0.0}
         for result in world.paid():
-            yield Call(kind="lm", reply="", **unknown, **result)
+            call = Call(
+                kind="lm", step=0, prompt=[], new_messages=[], seconds=0.0, usage={}, usd=None
+            )
+            yield call.model_copy(update={"reply": "", **result})
         return
     for line in lines(path):
         # Those of samples that were rerun, too.

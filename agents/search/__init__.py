@@ -9,22 +9,18 @@ from typing import Any
 from ..data import MINI_CITE_CORPUS
 from .provider import SearchProvider
 
+_Corpus = str | Path
 
-def local(*, corpus: str | Path = MINI_CITE_CORPUS, **unused: Any) -> SearchProvider:
-    """A corpus file, ranked by BM25."""
+
+def _local(*, corpus: _Corpus = MINI_CITE_CORPUS, **unused: Any) -> SearchProvider:
     from .local import LocalSearch
 
     return LocalSearch(corpus)
 
 
-def semantic_scholar(
-    *,
-    search_api: str | None = None,
-    tries: int = 6,
-    prompt: str = "dspy",
-    **unused: Any,
+def _semantic_scholar(
+    *, search_api: str | None = None, tries: int = 6, prompt: str = "dspy", **unused: Any
 ) -> SearchProvider:
-    """Semantic Scholar's Graph API, and open-access PDFs from any server."""
     from .semantic_scholar import API, KEY, SemanticScholar
 
     if not search_api and not os.environ.get(KEY):
@@ -35,31 +31,27 @@ def semantic_scholar(
     return SemanticScholar(search_api or API, tries=tries, field=field, as_published=is_citeme)
 
 
-def openalex(*, tries: int = 6, search_api: str | None = None, **unused: Any) -> SearchProvider:
-    """OpenAlex, and open-access PDFs from any server."""
+def _openalex(*, search_api: str | None = None, tries: int = 6, **unused: Any) -> SearchProvider:
     from .openalex import API, OpenAlex
 
     return OpenAlex(search_api or API, tries=tries)
 
 
-def arxiv(*, tries: int = 6, search_api: str | None = None, **unused: Any) -> SearchProvider:
-    """arXiv, by relevance."""
+def _arxiv(*, search_api: str | None = None, tries: int = 6, **unused: Any) -> SearchProvider:
     from .arxiv import API, Arxiv
 
     return Arxiv(search_api or API, tries=tries)
 
 
-def mcp(*, search_api: str | None = None, **unused: Any) -> SearchProvider:
-    """An MCP server with the tools of Ai2's Asta."""
+def _mcp(*, search_api: str | None = None, **unused: Any) -> SearchProvider:
     from .mcp_server import URL, MCPSearch
 
     return MCPSearch(search_api or URL)
 
 
-def dense(
-    *, corpus: str | Path = MINI_CITE_CORPUS, encoder: str = "allenai/specter", **unused: Any
+def _dense(
+    *, corpus: _Corpus = MINI_CITE_CORPUS, encoder: str = "allenai/specter", **unused: Any
 ) -> SearchProvider:
-    """A corpus file, ranked by embeddings."""
     from .dense import DenseSearch, Specter
 
     return DenseSearch(corpus, Specter(encoder), encoder)
@@ -68,10 +60,10 @@ def dense(
 # The name for --search, and a function that takes the options of `cite run` by name and ignores those that
 # it does not need.
 PROVIDERS: dict[str, Callable[..., SearchProvider]] = {
-    "local": local,
-    "semantic-scholar": semantic_scholar,
-    "openalex": openalex,
-    "arxiv": arxiv,
-    "dense": dense,
-    "mcp": mcp,
+    "local": _local,
+    "semantic-scholar": _semantic_scholar,
+    "openalex": _openalex,
+    "arxiv": _arxiv,
+    "dense": _dense,
+    "mcp": _mcp,
 }

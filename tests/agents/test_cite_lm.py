@@ -148,7 +148,7 @@ def test_settings_that_every_request_breaks_end_the_run(message):
 
 
 def test_a_long_wait_that_a_server_asks_for_is_bounded_and_printed(monkeypatch, capsys):
-    waited = []
+    waited: list[float] = []
     monkeypatch.setattr("time.sleep", waited.append)
     answers = iter(
         [

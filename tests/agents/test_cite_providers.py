@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from html import escape
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,7 +42,7 @@ def work(k, **changes):
 
 @contextlib.contextmanager
 def openalex(works, heard):
-    address = []
+    address: list[str] = []
 
     def respond(method, path, query, body, headers):
         if path.endswith(".pdf"):
@@ -66,7 +67,7 @@ def openalex(works, heard):
 def test_openalex_is_searched_with_key_and_mail_within_the_date_limit(monkeypatch):
     monkeypatch.setenv("OPENALEX_API_KEY", "k3y")
     monkeypatch.setenv("OPENALEX_MAIL", "me@example.org")
-    heard = []
+    heard: list[Any] = []
     works = [work(k) for k in range(1, 120)] + [None, work(3), {"id": 3}, work(500, title=None)]
     works += [work(501, display_name=None), work(900, publication_date="2024-05-06")]
     with openalex(works, heard) as base:
@@ -88,7 +89,7 @@ def test_openalex_is_searched_with_key_and_mail_within_the_date_limit(monkeypatc
         assert papers[0].ids == {"doi:10.1/a1"}
         top = search.search("widgets", "citations", Scope("", "2019-06-30"), 3)
         assert heard[-1][0]["filter"] == "to_publication_date:2019-06-30"
-        assert [p.citations for p in top] == sorted((p.citations for p in top), reverse=True)
+        assert [p.citations for p in top] == sorted((p.citations or 0 for p in top), reverse=True)
         assert top[0].date <= "2019-06-30"
         assert [s.text.strip() for s in search.read(papers[0])] == ["first page"]
         with pytest.raises(ReadError, match="passages"):
@@ -126,7 +127,7 @@ def arxiv(entries, heard):
 
 
 def test_arxiv_is_searched_by_relevance_within_the_date_limit():
-    heard = []
+    heard: list[Any] = []
     entries = [entry(k) for k in range(1, 40)] + [entry(50, "2023-12-30", "A & B")]
     with arxiv(entries, heard) as base:
         search = Arxiv(base, **QUICK)
