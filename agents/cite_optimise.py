@@ -2,7 +2,6 @@
 
 import json
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, get_args
 
 from .. import HoldfastError
@@ -11,7 +10,6 @@ from .actions import Commands
 from .cite_options import say
 from .data import Dataset, new_file
 from .episode import Budget
-from .limits import Allowance
 from .matching import official_match
 from .search import PROVIDERS
 
@@ -20,6 +18,7 @@ if TYPE_CHECKING:
 
     from .program import CiteAgent
 
+OPTIMIZERS = ("bootstrap", "random-search", "mipro", "simba", "gepa")
 _FORMS = ("dspy", "json")
 
 
@@ -36,13 +35,8 @@ def add_options(parser: ArgumentParser) -> None:
     options.add(parser, "--prompt", "form of replies", default="dspy", choices=_FORMS)
     commands = get_args(Commands)
     options.add(parser, "--commands", "actions", default="search+read", choices=commands)
-    options.add(parser, "--max-actions", "maximum actions per sample", options.positive, 15)
-    options.add(parser, "--results", "hits per search", options.positive, 10)
-    options.add(parser, "--search", "search provider", default="local", choices=PROVIDERS)
-    options.add_corpus(parser)
-    options.add_price(parser)
-    options.add(parser, "--max-usd", "maximum US dollars of the samples that are run", float)
-    options.add(parser, "--max-run-tokens", "maximum tokens of the samples that are run", int)
+    options.add_search(parser)
+    options.add_limits(parser, "Those of all samples that are run.")
 
 
 def _optimise(args: Namespace) -> None:
@@ -55,7 +49,7 @@ def _optimise(args: Namespace) -> None:
         form=args.prompt,
         search=PROVIDERS[args.search](**vars(args)),
         budget=Budget(args.results, args.max_actions),
-        allowance=Allowance(args.max_usd, args.max_run_tokens, args.usd_per_million),
+        allowance=options.read_limits(args),
     )
     say(dataset.describe())
     program = optimise(agent, dataset, args.optimizer, args.examples, args.candidates)
@@ -76,7 +70,7 @@ def optimise(
     Args:
         agent: the agent to improve, with a model.
         dataset: the samples to learn from.
-        optimizer: a key of `OPTIMIZERS`.
+        optimizer: one of `OPTIMIZERS`.
         examples: maximum worked examples in a prompt.
         candidates: number of programs to try.
 
@@ -92,7 +86,7 @@ def optimise(
     with dspy.context(lm=lm, callbacks=[count]):
         before = _correct(agent, shown)
         try:
-            better = OPTIMIZERS[optimizer](agent, shown, lm, examples, candidates)
+            better = _compiled(optimizer, agent, shown, lm, examples, candidates)
         except HoldfastError:
             raise
         except Exception as error:  # optimizers raise many
@@ -146,80 +140,36 @@ def _correct(agent: "CiteAgent", shown: list[Any]) -> int:
     return round(sum(metric(example, agent(**example.inputs())) for example in shown))
 
 
-# ---- DSPy's optimizers: (agent, examples, model, number of worked examples, candidates) -> agent ----
-
-
-def _bootstrap(agent: Any, shown: list[Any], lm: Any, examples: int, candidates: int) -> Any:
+def _compiled(
+    optimizer: str, agent: "CiteAgent", shown: list[Any], lm: Any, examples: int, candidates: int
+) -> Any:
+    """The agent after one of DSPy's optimizers."""
     import dspy
 
-    search = dspy.BootstrapFewShot(
-        metric=metric, max_bootstrapped_demos=examples, max_labeled_demos=0
-    )
-    return search.compile(agent, trainset=shown)
-
-
-def _random_search(agent: Any, shown: list[Any], lm: Any, examples: int, candidates: int) -> Any:
-    import dspy
-
-    search = dspy.BootstrapFewShotWithRandomSearch(
-        metric=metric,
-        max_bootstrapped_demos=examples,
-        max_labeled_demos=0,
-        num_candidate_programs=candidates,
-        num_threads=1,
-    )
-    return search.compile(agent, trainset=shown)
-
-
-def _mipro(agent: Any, shown: list[Any], lm: Any, examples: int, candidates: int) -> Any:
-    import dspy
-
-    search = dspy.MIPROv2(
-        metric=metric,
-        prompt_model=lm,
-        task_model=lm,
-        auto=None,
-        num_candidates=candidates,
-        max_bootstrapped_demos=examples,
-        max_labeled_demos=0,
-        num_threads=1,
-    )
-    return search.compile(
-        agent, trainset=shown, valset=shown, num_trials=2 * candidates, minibatch=False
-    )
-
-
-def _simba(agent: Any, shown: list[Any], lm: Any, examples: int, candidates: int) -> Any:
-    import dspy
-
-    search = dspy.SIMBA(
-        metric=metric,
-        bsize=min(len(shown), 8),
-        num_candidates=candidates,
-        max_steps=candidates,
-        max_demos=examples,
-        prompt_model=lm,
-        num_threads=1,
-    )
-    return search.compile(agent, trainset=shown, seed=0)
-
-
-def _gepa(agent: Any, shown: list[Any], lm: Any, examples: int, candidates: int) -> Any:
-    import dspy
-
-    search = dspy.GEPA(
-        metric=_feedback,
-        max_metric_calls=2 * (candidates + 1) * len(shown),
-        reflection_lm=lm,
-        num_threads=1,
-    )
+    demos = {"max_bootstrapped_demos": examples, "max_labeled_demos": 0}
+    search: Any
+    match optimizer:
+        case "bootstrap":
+            search = dspy.BootstrapFewShot(metric, **demos)
+            return search.compile(agent, trainset=shown)
+        case "random-search":
+            search = dspy.BootstrapFewShotWithRandomSearch(
+                metric, num_candidate_programs=candidates, num_threads=1, **demos
+            )
+            return search.compile(agent, trainset=shown)
+        case "mipro":
+            models = {"prompt_model": lm, "task_model": lm}
+            search = dspy.MIPROv2(
+                metric, auto=None, num_candidates=candidates, num_threads=1, **models, **demos
+            )
+            trials = {"num_trials": 2 * candidates, "minibatch": False}
+            return search.compile(agent, trainset=shown, valset=shown, **trials)
+        case "simba":
+            steps = {"bsize": min(len(shown), 8), "max_steps": candidates, "max_demos": examples}
+            search = dspy.SIMBA(
+                metric=metric, num_candidates=candidates, prompt_model=lm, num_threads=1, **steps
+            )
+            return search.compile(agent, trainset=shown, seed=0)
+    calls = 2 * (candidates + 1) * len(shown)
+    search = dspy.GEPA(_feedback, max_metric_calls=calls, reflection_lm=lm, num_threads=1)
     return search.compile(agent, trainset=shown, valset=shown)
-
-
-OPTIMIZERS: dict[str, Callable[..., Any]] = {
-    "bootstrap": _bootstrap,
-    "random-search": _random_search,
-    "mipro": _mipro,
-    "simba": _simba,
-    "gepa": _gepa,
-}

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from .. import HoldfastError, printable
 from .data import MINI_CITE_CORPUS, SPLITS, Dataset, load
+from .episode import MAX_ACTIONS, RESULTS
+from .limits import Allowance
 from .paper_settings import default_max_tokens
 from .records import Header, Key, Record, ResultFile, read
+from .search import PROVIDERS
 
 if TYPE_CHECKING:
     import dspy
@@ -104,10 +107,39 @@ def add_json(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print figures as JSON")
 
 
+# ---- searches and limits ----
+
+
+def add_search(parser: ArgumentParser) -> Options:
+    """Add the options of the functions in `PROVIDERS`."""
+    search = parser.add_argument_group("search and reading")
+    add(search, "--search", "search provider", default="local", choices=PROVIDERS)
+    add_corpus(search)
+    add(search, "--search-api", "URL of the search's API, a mirror, or an MCP server")
+    encoder = "encoder of --search dense: a folder, or a name on Hugging Face"
+    add(search, "--encoder", encoder, default="allenai/specter")
+    add(search, "--results", "hits per search", positive, RESULTS)
+    return search
+
+
+def add_limits(parser: ArgumentParser, about: str) -> None:
+    """Add the options that `read_limits` reads, and --max-actions."""
+    limits = parser.add_argument_group("limits", about)
+    add(limits, "--max-actions", "maximum actions per sample", positive, MAX_ACTIONS)
+    add(limits, "--max-usd", "maximum US dollars", float)
+    add(limits, "--max-run-tokens", "maximum tokens, in and out", int)
+    add_price(limits)
+
+
+def read_limits(args: Namespace) -> Allowance:
+    """The limits of the options."""
+    return Allowance(args.max_usd, args.max_run_tokens, args.usd_per_million)
+
+
 # ---- language models ----
 
 
-def add_price(parser: ArgumentParser) -> None:
+def add_price(parser: Options) -> None:
     what = "prices per million input and output tokens, in US dollars"
     add(parser, "--usd-per-million", what, float, nargs=2, metavar=("IN", "OUT"))
 

@@ -14,7 +14,6 @@ from .baselines import BASELINES, baseline
 from .cite_options import say
 from .data import Dataset
 from .episode import READ_CHARS, Agent, Budget
-from .limits import Allowance
 from .records import Record
 from .run import run
 from .search import PROVIDERS
@@ -34,12 +33,7 @@ def add_options(parser: ArgumentParser) -> None:
     options.add(parser, "--agent", "citeagent needs --model", default="citeagent", choices=agents)
     options.add(parser, "--workers", "parallel samples", options.positive, 4)
     options.add(parser, "--repeats", "answers per sample", options.positive, 1)
-    options.add_price(parser)
-    limits = parser.add_argument_group(
-        "limits", "Those of the run include the costs that are already in its file."
-    )
-    options.add(limits, "--max-usd", "maximum US dollars of the run", float)
-    options.add(limits, "--max-run-tokens", "maximum tokens of the run", int)
+    options.add_limits(parser, "Those of the run include the costs that are already in its file.")
     options.add_model(parser)
     program = parser.add_argument_group("program")
     forms = "prompt and replies: DSPy's fields, JSON, or as in CiteME's paper"
@@ -53,20 +47,9 @@ def add_options(parser: ArgumentParser) -> None:
     options.add(program, "--program", "an optimised prompt, from `holdfast cite optimise`", Path)
     example = "show the model a worked example"
     program.add_argument("--demonstration", action="store_true", help=example)
-    options.add(program, "--results", "hits per search", options.positive, 10)
-    options.add(program, "--max-actions", "maximum actions per sample", options.positive, 15)
     shown = "characters shown per read (default: 12000; all with --prompt citeme)"
     options.add(program, "--read-chars", shown, options.positive)
-    search = parser.add_argument_group("search and reading")
-    options.add(search, "--search", "search provider", default="local", choices=PROVIDERS)
-    options.add_corpus(search)
-    options.add(search, "--search-api", "URL of the search's API, a mirror, or an MCP server")
-    options.add(
-        search,
-        "--encoder",
-        "encoder of --search dense: a folder, or a name on Hugging Face",
-        default="allenai/specter",
-    )
+    search = options.add_search(parser)
     cap = "leave out papers after the excerpt's date, after an earlier date given here, or none"
     search.add_argument(
         "--date-cap",
@@ -139,7 +122,7 @@ def _counts(
         budget=Budget(args.results, args.max_actions, read_chars, args.date_cap),
         workers=args.workers,
         repeats=args.repeats,
-        run_limit=Allowance(args.max_usd, args.max_run_tokens, args.usd_per_million),
+        run_limit=options.read_limits(args),
         world=world,
         progress=_print_progress,
     )

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import threading
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,6 @@ class World:
         self.run = ""  # fingerprint of the run in progress
         self.settings: dict[str, Any] = {}  # of the run in progress, as recorded
         self.sha256 = ""  # of the file as it was opened
-        self.sent = Counter[str]()  # requests sent by this process, by kind
         self._spans: dict[str, tuple[int, int]] = {}  # offset and length of an entry by its key
         self._runs: list[dict[str, Any]] = []  # settings of recorded runs
         self._paid: list[tuple[str, dict[str, Any]]] = []  # run, and result of a request to a model
@@ -92,7 +91,6 @@ class World:
                     )
                 status, result = ask()
                 entry = {"request": request, "status": status, "result": result}
-                self.sent[request["kind"]] += 1
                 self._append(entry)
         return entry["status"], entry["result"]
 

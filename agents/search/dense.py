@@ -8,11 +8,9 @@ SPECTER: Cohan et al., ACL 2020 (allenai/specter); SPECTER2: Singh et al., "SciR
 """
 
 import json
-import threading
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +24,7 @@ from ..data import Dataset
 from ..matching import official_match
 from ..score import proportion
 from .local import LocalSearch
-from .provider import Paper, Scope, Sort
+from .provider import Paper
 
 _TOKENS = 512
 _BATCH = 16  # entries that are embedded at once
@@ -125,20 +123,15 @@ class DenseSearch(LocalSearch):
         super().__init__(corpus)
         self.encoder, self.encoder_name = encoder, encoder_name
         entries = [(paper.title, paper.abstract or "") for paper in self.papers.values()]
-        self._vectors, self._encoding = _unit(encoder(entries)), threading.Lock()
+        self._vectors = _unit(encoder(entries))
 
-    def search(self, query: str, sort: Sort, scope: Scope, limit: int) -> list[Paper]:
-        """The `limit` nearest papers within `scope`; citation order re-sorts the 100 nearest."""
+    def _ranked(self, query: str) -> Iterator[Paper]:
         if not query.strip():
-            return []
-        with self._encoding:
-            scores = self._vectors @ _unit(self.encoder([(query, "")]))[0]
-        papers: list[Paper] = list(self.papers.values())
-        ranked = (papers[k] for k in np.argsort(-scores, kind="stable"))
-        hits = list(islice(filter(scope.admits, ranked), 100 if sort == "citations" else limit))
-        if sort == "citations":
-            hits.sort(key=lambda p: -(p.citations or 0))
-        return hits[:limit]
+            return
+        scores = self._vectors @ _unit(self.encoder([(query, "")]))[0]
+        papers = list(self.papers.values())
+        for index in np.argsort(-scores, kind="stable"):
+            yield papers[index]
 
     def describe(self) -> dict[str, Any]:
         """The name, the corpus with its hash, and the encoder."""

@@ -72,14 +72,17 @@ class LocalSearch:
 
         Citation order re-sorts the 100 most relevant, as in CiteME.
         """
-        order = "SELECT id FROM papers WHERE papers MATCH ? ORDER BY bm25(papers, 0, ?, ?), id"
         with self._lock:
-            ranked = self._matches(query, order, *self.weights)
-            admitted: Any = filter(scope.admits, (self.papers[name] for (name,) in ranked))
+            admitted = filter(scope.admits, self._ranked(query))
             hits = list(islice(admitted, 100 if sort == "citations" else limit))
         if sort == "citations":
             hits.sort(key=lambda p: (-(p.citations or 0), p.id))
         return hits[:limit]
+
+    def _ranked(self, query: str) -> Iterator[Paper]:
+        """The papers that match a query, best first."""
+        order = "SELECT id FROM papers WHERE papers MATCH ? ORDER BY bm25(papers, 0, ?, ?), id"
+        return (self.papers[name] for (name,) in self._matches(query, order, *self.weights))
 
     def snippets(self, query: str, scope: Scope, limit: int) -> list[Snippet]:
         """At most `limit` passages of abstracts and bodies that share a word with `query`."""
