@@ -52,7 +52,12 @@ def test_without_runs_the_papers_cells_are_shown_and_nothing_is_judged() -> None
 
 
 def result_file(
-    folder: Path, model: str, setting: tuple[str, bool], count: int, steps: int, repeats: int = 2
+    folder: Path,
+    model: str,
+    setting: tuple[str, bool | str],
+    count: int,
+    steps: int,
+    repeats: int = 2,
 ) -> Path:
     """Repeats of a model in a setting, right on about `count` samples after so many actions."""
     commands, shown = setting
@@ -102,6 +107,16 @@ def test_claims_are_judged_where_runs_are_given(tmp_path: Path) -> None:
     assert states("citeme/T4", swapped)["commands-help"] == "does not hold"
     some = [path for path in ours if "search, demo" not in path.name]
     assert states("citeme/T4", some)["commands-help"] == "not judged"
+
+
+def test_an_optimised_program_is_in_no_cell_of_the_paper(tmp_path: Path) -> None:
+    optimised = result_file(tmp_path, "openai/gpt-4o", ("search", "optimised"), 20, steps=4)
+    settings = {setting_name(*setting) for setting in SETTINGS}
+    columns = {x for _, _, x, _, _ in CITEME["citeme/T4"]([optimised]).rows}
+    assert columns == {"search, demonstration: optimised"}
+    assert not columns & settings
+    results = numbers.read_results([optimised])
+    assert all(results.within(*setting).empty for setting in SETTINGS)
 
 
 @pytest.mark.parametrize(("steps", "state"), [(5, "holds"), (6, "does not hold")])
