@@ -116,6 +116,48 @@ def test_null_fields_are_no_errors():
     assert hits[1].pdf == "https://arxiv.org/pdf/2001.00001"
 
 
+def test_malformed_hits_are_skipped():
+    wrong = [
+        {"year": "2019"},
+        {"citationCount": 1.5},
+        {"publicationDate": ""},
+        {"openAccessPdf": "https://example.org/x.pdf"},
+        {"authors": ["A. Author"]},
+        {"paperId": 17},
+    ]
+    listed = [hit | changes for hit, changes in zip(papers(len(wrong)), wrong, strict=True)]
+    with scholar([*listed, {"paperId": "last", "title": "deep last"}]) as base:
+        hits = semantic_scholar(base).search("deep", "relevance", Scope(), 10)
+    assert [p.id for p in hits] == ["last"]
+
+
+def test_passages_are_searched_within_the_date_limit():
+    asked = []
+
+    def match(number, title):
+        paper = {"corpusId": number, "title": title}
+        return {"paper": paper, "snippet": {"text": f"{title} hold.", "section": "1"}, "score": 1}
+
+    def fault(path, query):
+        if path != "/graph/v1/snippet/search":
+            return None
+        asked.append(query)
+        entries = [match(7, "Widgets"), match(8, "The source"), {"paper": {}}, match(9, "Bolts")]
+        return Reply({"data": entries, "retrievalVersion": "x"})
+
+    with scholar([], fault) as base:
+        scope = Scope("The source", "2023-06-30")
+        passages = semantic_scholar(base, field="Computer Science").snippets("widgets", scope, 5)
+        assert semantic_scholar(base).snippets(" ", scope, 5) == []
+    assert [(s.paper.id, s.text, s.heading) for s in passages] == [
+        ("CorpusId:7", "Widgets hold.", "1"),
+        ("CorpusId:9", "Bolts hold.", "1"),
+    ]
+    (query,) = asked
+    assert (query["query"], query["publicationDateOrYear"]) == ("widgets", ":2023-06-30")
+    assert (query["limit"], query["fieldsOfStudy"]) == ("10", "Computer Science")
+
+
 @pytest.mark.parametrize(
     ("wrong", "tries"),
     [
@@ -237,6 +279,13 @@ def test_bad_downloads_end_soon_and_say_why(reply, said, monkeypatch):
 def test_broken_pdfs_are_read_errors(data, said):
     with pytest.raises(ReadError, match=said):
         extract(data)
+
+
+def test_a_long_pdf_is_read_to_its_last_page():
+    sections = extract(pdf(*(f"text of page {k}" for k in range(1, 501))))
+    assert len(sections) == 500
+    assert sections[-1].heading == "page 500"
+    assert sections[-1].text.strip() == "text of page 500"
 
 
 def test_a_pdf_that_takes_too_long_is_given_up():
