@@ -35,7 +35,7 @@ def add_options(parser: ArgumentParser) -> None:
     options.add(parser, "--prompt", "form of replies", default="dspy", choices=_FORMS)
     commands = get_args(Commands)
     options.add(parser, "--commands", "actions", default="search+read", choices=commands)
-    options.add_search(parser)
+    options.add_search(parser, PROVIDERS)
     options.add_limits(parser, "Those of all samples that are run.")
 
 

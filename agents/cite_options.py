@@ -3,6 +3,7 @@
 import argparse
 import json
 from argparse import ArgumentParser, Namespace
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,6 @@ from .episode import MAX_ACTIONS, RESULTS
 from .limits import Allowance
 from .paper_settings import default_max_tokens
 from .records import Header, Key, Record, ResultFile, read
-from .search import PROVIDERS
 
 if TYPE_CHECKING:
     import dspy
@@ -110,10 +110,10 @@ def add_json(parser: ArgumentParser) -> None:
 # ---- searches and limits ----
 
 
-def add_search(parser: ArgumentParser) -> Options:
-    """Add the options of the functions in `PROVIDERS`."""
+def add_search(parser: ArgumentParser, providers: Collection[str]) -> Options:
+    """Add the options that search providers take, of which these are the names."""
     search = parser.add_argument_group("search and reading")
-    add(search, "--search", "search provider", default="local", choices=PROVIDERS)
+    add(search, "--search", "search provider", default="local", choices=providers)
     add_corpus(search)
     add(search, "--search-api", "URL of the search's API, a mirror, or an MCP server")
     encoder = "encoder of --search dense: a folder, or a name on Hugging Face"

@@ -49,7 +49,7 @@ def add_options(parser: ArgumentParser) -> None:
     program.add_argument("--demonstration", action="store_true", help=example)
     shown = "characters shown per read (default: 12000; all with --prompt citeme)"
     options.add(program, "--read-chars", shown, options.positive)
-    search = options.add_search(parser)
+    search = options.add_search(parser, PROVIDERS)
     cap = "leave out papers after the excerpt's date, after an earlier date given here, or none"
     search.add_argument(
         "--date-cap",
