@@ -9,13 +9,22 @@ from .data import ASSETS, MINI_CITE_CORPUS, Sample
 from .episode import MAX_ACTIONS, Budget, Episode, UnknownId
 from .records import clean
 from .search.local import LocalSearch
-from .search.provider import Paper, Sort
+from .search.provider import Paper, ReadError, Snippet, Sort
 
-Commands = Literal["none", "search", "search+read"]
+Commands = Literal["none", "search", "search+read", "citeguard"]
 SEARCHES: dict[str, Sort] = {"search_relevance": "relevance", "search_citation_count": "citations"}
 ACTIONS: dict[str, tuple[str, ...]] = {
     "search": (*SEARCHES, "select"),
     "search+read": (*SEARCHES, "read", "select"),
+    # CiteGuard, arXiv:2510.17853, section 3
+    "citeguard": (
+        *SEARCHES,
+        "search_text_snippet",
+        "find_in_text",
+        "ask_for_more_context",
+        "read",
+        "select",
+    ),
 }
 _ABSTRACT_CHARS = 1200
 _HITS = 4  # hits per search in a demonstration, to limit the length of the prompt
@@ -31,9 +40,23 @@ def act(episode: Episode, action: str, argument: str) -> str:
         if action == "read":
             paper_id, _, part = bare(argument).partition(" ")
             return _quoted(episode.read(paper_id.rstrip(",:;"), part))
+        if action == "search_text_snippet":
+            return _passages(episode.snippets(argument))
+        if action == "find_in_text":
+            paper_id, _, query = bare(argument).partition(" ")
+            return _quoted(episode.find(paper_id.rstrip(",:;"), query.strip("`'\" ")))
+        if action == "ask_for_more_context":
+            return _quoted(episode.more_context(argument))
         episode.select(bare(argument))
     except UnknownId as error:
         return f"{quote(str(error), 300)} Use an id from a search result."
+    except ReadError as error:
+        what = (
+            "The passages cannot be searched"
+            if "snippet" in action
+            else "This paper cannot be read"
+        )
+        return f"{what}: {error}"
     return ""
 
 
@@ -50,6 +73,17 @@ def _show(papers: list[Paper]) -> str:
             f"abstract: {quote(paper.abstract or 'not available', _ABSTRACT_CHARS)}"
         )
     return f"{len(shown)} papers:\n<<<\n" + "\n\n".join(shown) + "\n>>>"
+
+
+def _passages(snippets: list[Snippet]) -> str:
+    """Passages as quoted text: the paper's id and title, and the passage."""
+    if not snippets:
+        return "The search worked and found no passage. Try other words."
+    shown = (
+        f"id: {s.paper.id}\ntitle: {quote(s.paper.title)}\npassage: {quote(s.text, _ABSTRACT_CHARS)}"
+        for s in snippets
+    )
+    return f"{len(snippets)} passages:\n<<<\n" + "\n\n".join(shown) + "\n>>>"
 
 
 def _quoted(text: str) -> str:

@@ -8,18 +8,23 @@ from typing import Any
 
 from .. import HoldfastError
 from . import cite_options as options
+from .actions import SEARCHES
 from .cite_options import say
 from .data import Dataset, reading
 from .records import Action, Call, Event, Hit, Message, Record, Selection, Status, settings_of
 
 # Patterns of error messages by status; the first match determines the status.
-_ERRORS: dict[Status, str] = {
-    "action_limit": r"max actions",
-    "context": r"context.{0,20}(length|window)|too many tokens|prompt is too long",
-    "policy": r"content.?(policy|filter|management)|safety|usage policies",
-    "bad_format": r"json|parse|parsing|validation error|unknown action",
-    "provider_error": r"rate.?limit|timed? ?out|connection|overloaded|\b(429|50\d)\b",
-}
+_ERRORS: list[tuple[Status, str]] = [
+    ("action_limit", r"max actions"),
+    ("context", r"context.{0,20}(length|window)|too many tokens|prompt is too long"),
+    ("policy", r"content.?(policy|filter|management)|safety|usage policies"),
+    (
+        "provider_error",
+        r"validation errors? for PaperSearchResult",
+    ),  # a hit without a field, not a reply
+    ("bad_format", r"json|parse|parsing|validation error|unknown action"),
+    ("provider_error", r"rate.?limit|timed? ?out|connection|overloaded|\b(429|50\d)\b"),
+]
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -87,7 +92,7 @@ def record(result: dict[str, Any]) -> Record:
         converted.selection = Selection(id=answer["paperId"], title=answer["title"], ids=[])
     elif not answer:
         # An unknown error counts as a missing answer.
-        fits = (status for status, form in _ERRORS.items() if re.search(form, error, re.I))
+        fits = (status for status, form in _ERRORS if re.search(form, error, re.I))
         converted.status = next(fits, "no_selection")
     return converted
 
@@ -115,7 +120,8 @@ def _events(result: dict[str, Any]) -> list[Event]:
             events.append(call)
             first_new, usage = len(history), {}
             if action := _action(content, call.step):
-                if action.action.startswith("search"):
+                # CiteGuard's snippets are no papers in its files.
+                if action.action in SEARCHES:
                     action.hits = [_hit(entry) for entry in next(searches, [])]
                 events.append(action)
         history.append(Message(id=str(number), role=role, content=content))

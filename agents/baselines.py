@@ -16,7 +16,7 @@ from .episode import Episode, Stop
 from .matching import official_match, strict_match
 from .records import Seen
 from .search.local import LocalSearch, words
-from .search.provider import Paper, Scope, Sort
+from .search.provider import Paper, ReadError, Scope, Sort
 
 
 class Ranker:
@@ -25,7 +25,7 @@ class Ranker:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __call__(self, episode: Episode) -> None:
+    def answer(self, episode: Episode) -> None:
         hits = episode.search(_context(episode.sample.excerpt))
         if not hits:
             raise Stop("no_selection", "the search returned nothing")
@@ -38,7 +38,7 @@ class Ranker:
 class Oracle(Ranker):
     """Searches like `Rules` and selects the target if a search returned it: an upper bound."""
 
-    def __call__(self, episode: Episode) -> None:
+    def answer(self, episode: Episode) -> None:
         for query in _queries(episode.sample.excerpt):
             episode.search(query)
         for paper in episode.seen.values():
@@ -56,7 +56,7 @@ class Rules(Ranker):
 
     reads = 3
 
-    def __call__(self, episode: Episode) -> None:
+    def answer(self, episode: Episode) -> None:
         near = words(_window(episode.sample.excerpt))
         for query in _queries(episode.sample.excerpt):
             episode.search(query)
@@ -73,7 +73,10 @@ class Rules(Ranker):
         best_score = score(f"{best.title} {best.abstract or ''}")
         reference = ""
         for paper in ranked[: self.reads]:
-            text = episode.read(paper.id)
+            try:
+                text = episode.read(paper.id)
+            except ReadError as error:
+                text = f"This paper cannot be read: {error}"
             episode.add(Seen(kind="seen", step=episode.turn, text=text))
             for sentence, cited in _citing_sentences(text):
                 if score(sentence) > best_score:

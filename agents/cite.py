@@ -8,13 +8,18 @@ from importlib import import_module
 COMMANDS = {
     "demo": ("cite_demo", "Run every agent without a language model on mini-cite, offline"),
     "run": ("cite_run", "Run an agent over a data set; the same command resumes the run"),
+    "optimise": (
+        "cite_optimise",
+        "Improve the agent's prompt on a train split, by DSPy's optimizers",
+    ),
     "score": ("cite_score", "Score result files"),
     "show": (
         "cite_show",
         "Show the agent's replies, actions and their results on one sample, or list all samples",
     ),
-    "compare": ("cite_compare", "Compare two runs on the same samples, paired"),
+    "compare": ("cite_compare", "Compare two runs, paired, or the accuracy and cost of several"),
     "dense": ("search.dense", "Evaluate retrieval by embeddings, such as SPECTER's"),
+    "litsearch": ("litsearch", "Evaluate retrieval on LitSearch"),
     "import": ("authors_logs", "Convert results of CiteME's code to a run, judged anew"),
     "curate": ("curation", "Filter or analyse a dataset, as CiteME's paper does"),
 }

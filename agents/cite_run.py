@@ -1,7 +1,9 @@
 """`holdfast cite run`: run an agent over a data set."""
 
+import contextlib
+import re
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import get_args
 
@@ -10,12 +12,14 @@ from . import cite_options as options
 from .actions import Commands
 from .baselines import BASELINES, baseline
 from .cite_options import say
+from .data import Dataset
 from .episode import READ_CHARS, Agent, Budget
-from .limits import Allowance
 from .records import Record
 from .run import run
 from .search import PROVIDERS
 from .search.provider import SearchProvider
+from .search.recorded import RecordedSearch
+from .world import World
 
 _PROMPTS = ("dspy", "json", "citeme")
 
@@ -29,57 +33,65 @@ def add_options(parser: ArgumentParser) -> None:
     options.add(parser, "--agent", "citeagent needs --model", default="citeagent", choices=agents)
     options.add(parser, "--workers", "parallel samples", options.positive, 4)
     options.add(parser, "--repeats", "answers per sample", options.positive, 1)
-    options.add_price(parser)
-    limits = parser.add_argument_group(
-        "limits", "Those of the run include the costs that are already in its file."
-    )
-    options.add(limits, "--max-usd", "maximum US dollars of the run", float)
-    options.add(limits, "--max-run-tokens", "maximum tokens of the run", int)
+    options.add_limits(parser, "Those of the run include the costs that are already in its file.")
     options.add_model(parser)
     program = parser.add_argument_group("program")
     forms = "prompt and replies: DSPy's fields, JSON, or as in CiteME's paper"
     options.add(program, "--prompt", forms, default="dspy", choices=_PROMPTS)
-    folder = "the folder prompt_templates of CiteME's repository (--prompt citeme)"
-    options.add(program, "--prompts", folder, Path)
+    clone = "clone of CiteME's repository, whose prompts are used (--prompt citeme)"
+    options.add(program, "--prompts", clone, Path, metavar="CLONE")
     actions = get_args(Commands)
     options.add(
         program, "--commands", "actions of the agent", default="search+read", choices=actions
     )
+    options.add(program, "--program", "an optimised prompt, from `holdfast cite optimise`", Path)
     example = "show the model a worked example"
     program.add_argument("--demonstration", action="store_true", help=example)
-    options.add(program, "--results", "hits per search", options.positive, 10)
-    options.add(program, "--max-actions", "maximum actions per sample", options.positive, 15)
     shown = "characters shown per read (default: 12000; all with --prompt citeme)"
     options.add(program, "--read-chars", shown, options.positive)
-    search = parser.add_argument_group("search and reading")
-    options.add(search, "--search", "search provider", default="local", choices=PROVIDERS)
-    options.add_corpus(search)
-    options.add(search, "--s2-api", "URL of Semantic Scholar's Graph API or a mirror")
+    search = options.add_search(parser, PROVIDERS)
+    cap = "leave out papers after the excerpt's date, after an earlier date given here, or none"
+    search.add_argument(
+        "--date-cap",
+        nargs="?",
+        type=date_cap,
+        const="excerpt",
+        default="excerpt",
+        metavar="{excerpt,none,DATE}",
+        help=f"{cap} (default: excerpt)",
+    )
+    worlds = search.add_mutually_exclusive_group()
+    record = (
+        "record all searches, texts and replies in a file; what it contains is not requested again"
+    )
+    options.add(worlds, "--world", record, Path)
+    options.add(worlds, "--replay", "answer all requests from such a file, offline", Path)
+
+
+def date_cap(text: str) -> str:
+    """ "excerpt", "none", a year, or a date, for argparse."""
+    if text in ("excerpt", "none") or re.fullmatch(r"(19|20)\d\d(-\d\d-\d\d)?", text):
+        return text
+    raise ArgumentTypeError(f"{text!r} is not excerpt, none, a year, or a date as 2024-06-30")
 
 
 def _run(args: Namespace) -> int:
-    is_citeme = args.prompt == "citeme"
-    args.field = "Computer Science" if is_citeme else None
-    read_chars = args.read_chars or (None if is_citeme else READ_CHARS)
     dataset = options.read_dataset(args)
-    agent, provider = _agent_and_provider(args)
-    say(dataset.describe())
-    try:
-        counts = run(
-            dataset,
-            agent,
-            provider,
-            args.out,
-            budget=Budget(args.results, args.max_actions, read_chars),
-            workers=args.workers,
-            repeats=args.repeats,
-            run_limit=Allowance(args.max_usd, args.max_run_tokens, args.usd_per_million),
-            progress=_print_progress,
-        )
-    except KeyboardInterrupt:
-        print("\nStopped. Rerun the same command to continue.", file=sys.stderr)
-        return 130
+    with contextlib.ExitStack() as stack:
+        world = None
+        if args.world or args.replay:
+            world = World(args.world or args.replay, is_replay=bool(args.replay))
+            stack.callback(world.close)
+        agent, provider = _agent_and_provider(args, world)
+        say(dataset.describe())
+        try:
+            counts = _counts(args, dataset, agent, provider, world)
+        except KeyboardInterrupt:
+            print("\nStopped. Rerun the same command to continue.", file=sys.stderr)
+            return 130
     print(", ".join(f"{status} {count}" for status, count in sorted(counts.items())))
+    if args.replay:
+        print(f"Replayed from {args.replay}: no request was sent, and nothing was spent.")
     if set(counts) == {"bad_format"}:
         print(
             f"The model does not follow --prompt {args.prompt}: no reply was usable. Try another --prompt, "
@@ -93,24 +105,66 @@ def _run(args: Namespace) -> int:
     return 0
 
 
-def _agent_and_provider(args: Namespace) -> tuple[Agent, SearchProvider]:
+def _counts(
+    args: Namespace,
+    dataset: Dataset,
+    agent: Agent,
+    provider: SearchProvider,
+    world: World | None,
+) -> dict[str, int]:
+    """Run the samples; the number of them by status."""
+    read_chars = args.read_chars or (None if args.prompt == "citeme" else READ_CHARS)
+    return run(
+        dataset,
+        agent,
+        provider,
+        args.out,
+        budget=Budget(args.results, args.max_actions, read_chars, args.date_cap),
+        workers=args.workers,
+        repeats=args.repeats,
+        run_limit=options.read_limits(args),
+        world=world,
+        progress=_print_progress,
+    )
+
+
+def _agent_and_provider(args: Namespace, world: World | None) -> tuple[Agent, SearchProvider]:
     """The agent and its search; raises `HoldfastError` for options that do not go together."""
     if args.agent != "citeagent":
         if args.search != "local":
             raise HoldfastError(
                 f"The agent {args.agent} ranks a whole corpus. Use it with --search local."
             )
+        if world:
+            raise HoldfastError(
+                f"The agent {args.agent} sends no requests. Omit --world and --replay."
+            )
         return baseline(args.agent, str(args.corpus))
     if args.prompts and args.prompt != "citeme":
         raise HoldfastError("--prompts applies only to CiteME's form. Use it with --prompt citeme.")
-    lm, provider = options.open_model(args), PROVIDERS[args.search](**vars(args))
+    if args.commands == "citeguard" and args.prompt == "citeme":
+        raise HoldfastError(
+            "CiteGuard's actions have no form in CiteME's paper. Use --prompt dspy or json."
+        )
+    if args.program and (args.prompt == "citeme" or args.demonstration):
+        raise HoldfastError(
+            "--program brings its examples. Omit --demonstration, and use the --prompt of the program, "
+            "dspy or json."
+        )
+    lm = options.open_model(args, world)
+    provider = None if args.replay else PROVIDERS[args.search](**vars(args))
+    search = RecordedSearch(provider, world) if world else provider
+    assert search is not None
     if args.prompt == "citeme":
         from .citeme import CiteMEAgent  # deferred, as CiteAgent: imports dspy
 
-        return CiteMEAgent(lm, args.commands, args.demonstration, args.prompts), provider
+        return CiteMEAgent(lm, args.commands, args.demonstration, args.prompts), search
     from .program import CiteAgent
 
-    return CiteAgent(lm, args.commands, args.demonstration, args.prompt), provider
+    agent = CiteAgent(lm, args.commands, args.demonstration, args.prompt)
+    if args.program:
+        agent.load_program(args.program)
+    return agent, search
 
 
 def _print_progress(number: int, total: int, record: Record) -> None:

@@ -7,8 +7,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from . import cite_options as options
 from .cite_options import say
 from .data import Dataset
@@ -50,6 +48,12 @@ def of_run(header: Header, figures: Figures, dataset: Dataset) -> str:
     outcomes, back = figures["outcomes"], f"{figures['sent_back']} sent back"
     ended = f"{_counted(outcomes)}; repaired replies: {figures['repairs']} of {back}"
     lines = {"language model": f"{agent.model or 'none'}; search: {provider['name']}{corpus}"}
+    if program := agent.program:
+        data = program["dataset"]
+        learnt = f"{program['optimizer']} on {data['name']}, {data['split']}, n = {data['n']}"
+        lines["demonstration"] = f"optimised by {learnt}; program {program['sha256'][:12]}"
+    if replay := (header.model_extra or {}).get("replay"):
+        lines["replayed"] = f"from {replay['world']}, without requests; costs are the recorded ones"
     if figures["missing"]:
         whole = figures["n_expected"] * figures["repeats"]
         resume = "" if agent.name == "people" else "; run it again to resume"
@@ -103,6 +107,8 @@ def _costs(figures: Figures) -> dict[str, str]:
 
 def table(named: Mapping[str, Figures]) -> str:
     """One line per run: accuracy with interval, strict accuracy, found, actions, milliseconds."""
+    import pandas as pd  # deferred: takes a second
+
     rows = {}
     for name, figures in named.items():
         correct, _, interval = str(figures["accuracy"]).partition(" = ")

@@ -1,11 +1,10 @@
 """CiteAgent as in its paper: one conversation, JSON replies, complete papers, no retries.
 
-Press et al., "CiteME", arXiv:2407.12861, section 3, and the authors' code: text before the first `{` is
-dropped, `read` takes ids of the last search only and `select` ids of any search, the last turn contains a
-warning, and an unknown id costs an action. Unlike in the authors' code, pages are numbered.
+Press et al., "CiteME", arXiv:2407.12861, section 3, and the authors' code: replies are parsed as there
+(`lenient_json`), `read` takes ids of the last search only and `select` ids of any search, the last turn
+contains a warning, and an unknown id costs an action.
 """
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,13 @@ from typing import Any
 import dspy
 
 from . import citeme_prompts as prompts
-from .actions import ACTIONS, ARGUMENT_CHARS, SEARCHES, Commands
+from .actions import ACTIONS, SEARCHES, Commands
 from .episode import Episode, Stop, UnknownId
+from .lenient_json import action_in
 from .lm import Conversation, describe
 from .records import clean, fingerprint
+from .search.provider import Paper, ReadError
 
-# Text before the title of a guess, as in the authors' code.
-_LEAD_IN = re.compile(r"\A\s*(based on|[^:]*guess|[^:]*most likely)[^:]*:", re.IGNORECASE)
 _Messages = list[dict[str, str]]
 
 
@@ -30,10 +29,10 @@ class CiteMEAgent:
         lm: the language model.
         commands: the agent's actions.
         demonstration: show the model a worked example.
-        prompt_folder: prompts of CiteME's authors; by default Holdfast's own.
+        clone: a clone of the authors' repository, whose prompts and messages replace Holdfast's.
 
     Raises:
-        HoldfastError: if a prompt cannot be read.
+        HoldfastError: if the folder is not a clone, or langchain-core is missing.
     """
 
     def __init__(
@@ -41,90 +40,95 @@ class CiteMEAgent:
         lm: dspy.LM,
         commands: Commands = "search+read",
         demonstration: bool = False,
-        prompt_folder: Path | None = None,
+        clone: Path | None = None,
     ) -> None:
         self.lm, self.commands, self.demonstration = lm, commands, demonstration
-        self.prompt = prompts.prompt(commands, demonstration, prompt_folder)
+        self.prompt = prompts.prompt(commands, demonstration, clone)
 
-    def __call__(self, episode: Episode) -> None:
+    def answer(self, episode: Episode) -> None:
         # o1 takes no system prompt.
         role = "user" if re.search(r"(^|/)o1\b", self.lm.model) else "system"
         messages: _Messages = [
             {"role": role, "content": self.prompt.system},
-            _user(f"{self.prompt.introduction}\n\n{episode.sample.excerpt}"),
+            _user(f"{self.prompt.introduction}{episode.sample.excerpt}"),
         ]
-        conversation = Conversation(self.lm, episode)
+        conversation = Conversation(episode)
         if self.commands == "none":
-            title = conversation.reply(messages)
-            episode.guess(_LEAD_IN.sub("", title, count=1).strip())
+            episode.guess(_title_in(conversation.reply(self.lm, messages)))
         else:
             self._search(messages, conversation)
 
     def _search(self, messages: _Messages, conversation: Conversation) -> None:
         """Take actions until one of them is an answer."""
         episode = conversation.episode
-        latest: set[str] = set()  # ids of the last search
+        searches: list[list[Paper]] = []
         while episode.actions_left > 0:
             if episode.is_last_turn:
-                messages.append(_user(prompts.LAST))
+                messages.append(_user(self.prompt.last))
             action, argument = self._ask(messages, conversation)
+            known = searches[-1:] if action == "read" else searches
+            ids = [paper.id for papers in known for paper in papers]
             try:
                 if action == "select":
                     return episode.select(argument)
-                if action == "read":
-                    text = episode.read(argument, among=latest)
-                else:
-                    papers = episode.search(argument, SEARCHES[action])
-                    latest, text = {paper.id for paper in papers}, prompts.shown(papers)
-            except UnknownId as error:
-                text = f"{error} Its papers are: {', '.join(sorted(latest)) or 'none'}."
+                text = self._look(action, argument, episode, searches)
+            except UnknownId:
+                before, between, after = self.prompt.unknown
+                text = f"{before}{argument}{between}{ids}{after}"
             messages.append(_user(text))
         raise episode.out_of_actions()
 
+    def _look(
+        self, action: str, argument: str, episode: Episode, searches: list[list[Paper]]
+    ) -> str:
+        """The text that a search or a paper gives; a search is appended to `searches`."""
+        if action in SEARCHES:
+            searches.append(episode.search(argument, SEARCHES[action]))
+            return prompts.shown(searches[-1]) or self.prompt.nothing
+        latest = {paper.id: paper for papers in searches[-1:] for paper in papers}
+        is_ours = self.prompt.source == "ours"
+        try:
+            return episode.read(argument, among=latest, with_headings=is_ours)
+        except ReadError as error:
+            text = self.prompt.unreadable
+            if latest[argument].pdf is None:
+                text = self.prompt.no_pdf
+            return text or f"This paper cannot be read: {error}"
+
     def _ask(self, messages: _Messages, conversation: Conversation) -> tuple[str, str]:
         """Request the next action and its argument; raises `Stop` if the reply has none."""
-        reply = conversation.reply(messages)
+        reply = conversation.reply(self.lm, messages)
         messages.append({"role": "assistant", "content": reply})
+        arguments = {name: [prompts.COMMANDS[name][0]] for name in ACTIONS[self.commands]}
         try:
-            return parsed(reply, ACTIONS[self.commands])
+            name, (argument,) = action_in(reply, arguments)
         except ValueError as error:
             problem = conversation.explained(f"{error}, in: {reply[:300]}")
             raise Stop("bad_format", problem) from None
+        return name, clean(argument)
 
     def describe(self) -> dict[str, Any]:
         """The model, its settings, and the hash of the prompt."""
+        prompt = self.prompt
         return {
             "name": "citeagent",
             **describe(self.lm),
             "commands": self.commands,
             "demonstration": self.demonstration,
-            "prompt": fingerprint([self.prompt.system, self.prompt.introduction, prompts.LAST]),
+            "prompt": fingerprint([prompt.system, prompt.introduction, prompt.last]),
             "repairs": 0,
             "format": "citeme",
-            "prompts": "authors" if self.prompt.from_authors else "ours",
+            "prompts": prompt.source,
         }
 
 
-def parsed(reply: str, actions: tuple[str, ...]) -> tuple[str, str]:
-    """The action and the argument of a JSON reply; raises `ValueError` if there are none."""
-    start = reply.find("{")
-    if start < 0:
-        raise ValueError("it has no JSON object")
-    try:
-        # Allow line breaks in strings, and the end of a code block after the object.
-        content = json.loads(reply[start:].strip(" \n\r\t`"), strict=False)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"it is not JSON ({error.msg})") from None
-    action = content.get("action")
-    if not isinstance(content.get("reason"), str) or not isinstance(action, dict):
-        raise ValueError("it lacks the reason or the action")
-    name = action.get("name")
-    if name not in actions:
-        raise ValueError(f"{name!r} is none of the actions {', '.join(actions)}")
-    key = prompts.COMMANDS[name][0]
-    if not isinstance(action.get(key), (str, int)):
-        raise ValueError(f"the action {name} lacks its {key}")
-    return name, clean(str(action[key]), ARGUMENT_CHARS)
+def _title_in(reply: str) -> str:
+    """The title of a guess, without a lead-in that the authors' code drops, too."""
+    lead_in, _, title = reply.partition(":")
+    is_lead_in = lead_in.lower().startswith("based on")
+    if is_lead_in or "guess" in lead_in or "most likely" in lead_in:
+        return title.strip()
+    return reply
 
 
 def _user(content: str) -> dict[str, str]:

@@ -1,28 +1,17 @@
-"""CiteME's prompt: parts printed in its paper, completed by Holdfast or from the authors' files.
+"""CiteME's prompt: parts printed in its paper, completed by Holdfast or from the authors' repository.
 
 The paper (arXiv:2407.12861, appendix E) prints the message that introduces an excerpt and the format of
-replies and search results, but not the system prompt and the demonstrations. Those are in
-`prompt_templates/*.txt` of https://github.com/bethgelab/CiteME and are not bundled here.
+replies and search results, but not the system prompt, the demonstrations and the other messages.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from .actions import ACTIONS, Commands, demonstrated, demonstrations
-from .data import reading
+from .authors_prompt import authors_texts, is_original
 from .search.provider import Paper
-
-_FORMAT = "<FORMAT_INSTRUCTIONS>"  # replaced by the description of the commands
-_FORMAT_FILE = "format_instructions.txt"  # optional, in the authors' folder: their description
-AUTHORS_FILES: dict[tuple[Commands, bool], str] = {
-    ("none", False): "zero_shot_no_search.txt",
-    ("none", True): "few_shot_no_search.txt",
-    ("search", False): "zero_shot_search.txt",
-    ("search", True): "few_shot_search_no_read.txt",
-    ("search+read", False): "zero_shot_search.txt",
-    ("search+read", True): "few_shot_search.txt",
-}
 
 # From appendix E, for the setting with all commands and a demonstration.
 _INTRODUCTION = (
@@ -45,8 +34,6 @@ _TASK = (
 )
 _GUESS = "Name the paper that was cited: its full title only. If you are not sure, guess."
 _TITLE_ONLY = "Here is an excerpt. Give the title of the paper cited in it, and nothing else."
-LAST = "This is your last action. Select a paper now."
-_NOTHING_FOUND = "The search found no paper. Use another query."
 COMMANDS = {
     "search_relevance": ("query", "search for papers, the best matching ones first"),
     "search_citation_count": ("query", "search for papers, the most cited ones first"),
@@ -57,26 +44,34 @@ COMMANDS = {
 
 @dataclass(frozen=True)
 class Prompt:
-    """The system prompt, the text before an excerpt, and whether the authors' files were used."""
+    """All texts of a setting that the model is shown apart from papers and the excerpt.
+
+    `unknown` is the text around an unknown id and the list of known ids. `no_pdf` and `unreadable` stand
+    for the reason why a paper cannot be read, which is shown if they are empty. `source` says whose texts
+    these are: "ours", "authors", or "changed" for a clone that differs from the paper's.
+    """
 
     system: str
     introduction: str
-    from_authors: bool
+    last: str = "This is your last action. Select a paper now."
+    nothing: str = "The search found no paper. Use another query."
+    unknown: Sequence[str] = ("No search has shown a paper ", ". The known papers are ", ".")
+    no_pdf: str = ""
+    unreadable: str = ""
+    source: str = "ours"
 
 
-def prompt(commands: Commands, demonstration: bool, folder: Path | None = None) -> Prompt:
-    """The prompt for one of CiteME's six settings; `folder` contains the authors' files.
+def prompt(commands: Commands, demonstration: bool, clone: Path | None = None) -> Prompt:
+    """The texts of one of CiteME's six settings; from a clone of the authors' repository if given.
 
     Raises:
-        HoldfastError: if the folder lacks the setting's file.
+        HoldfastError: if the folder is not a clone, or langchain-core is missing.
     """
-    if folder:
-        system = _from_file(folder / AUTHORS_FILES[commands, demonstration])
-        if commands != "none":
-            path = folder / _FORMAT_FILE
-            instructions = _from_file(path) if path.exists() else _described(commands)
-            system = system.replace(_FORMAT, instructions)
-    elif commands == "none":
+    if clone:
+        texts = authors_texts(clone, commands, demonstration)
+        is_theirs = is_original(texts, commands, demonstration)
+        return Prompt(**texts, source="authors" if is_theirs else "changed")
+    if commands == "none":
         pairs = demonstrations()["none"] if demonstration else []
         examples = [f"Excerpt: {p['excerpt']}\nAnswer: {p['title']}" for p in pairs]
         system = "\n\n".join([f"{_TASK} {_GUESS}", *examples])
@@ -87,7 +82,7 @@ def prompt(commands: Commands, demonstration: bool, folder: Path | None = None) 
     introduction = _INTRODUCTION if commands != "none" else _TITLE_ONLY
     if demonstration and commands == "search+read":
         introduction += ADVICE
-    return Prompt(system, introduction, folder is not None)
+    return Prompt(system, f"{introduction}\n\n")
 
 
 def _described(commands: Commands) -> str:
@@ -107,8 +102,6 @@ def _described(commands: Commands) -> str:
 
 def shown(papers: list[Paper]) -> str:
     """Search results as in appendix E: id, title, abstract, citation count."""
-    if not papers:
-        return _NOTHING_FOUND
     return "\n\n".join(
         f"- Paper ID: {p.id}\n   Title: {p.title}\n   Abstract: {p.abstract}\n"
         f"   Citation Count: {p.citations}"
@@ -130,10 +123,3 @@ def _trajectory(commands: Commands) -> str:
         observation = seen if isinstance(seen, str) else shown(seen)
         lines += [f"User: {observation}"] if observation else []
     return "\n\n".join(lines)
-
-
-def _from_file(path: Path) -> str:
-    """The text of a file of CiteME's authors; raises `HoldfastError` if it cannot be read."""
-    wanted = "the folder prompt_templates of CiteME's repository with --prompts, or omit it"
-    with reading(path, "a prompt", wanted):
-        return path.read_text(encoding="utf-8")

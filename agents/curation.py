@@ -4,6 +4,7 @@ Samples that models answer from memory (section 2), answers of people (section 2
 several papers at once, so that no single paper is the answer (table 6), and topics (appendix D).
 """
 
+import contextlib
 import json
 import re
 from argparse import ArgumentParser, Namespace
@@ -20,6 +21,7 @@ from .data import MARKER, Dataset, Sample, new_file, read_table, write_samples
 from .matching import official_match
 from .records import RETRIED, Action, Record, settings_of
 from .score import Records, judged, proportion
+from .world import World
 
 if TYPE_CHECKING:
     import dspy
@@ -262,10 +264,11 @@ _TOO_BROAD = ("machine learning", "deep learning", "deep networks", "artificial 
 
 def _tag(args: Namespace) -> None:
     titles = list(dict.fromkeys(sample.titles[0] for sample in options.read_dataset(args).samples))
-    # Replies are cached beside the file, so that an interrupted command continues where it stopped.
-    args.cache = args.cache or args.out.with_suffix(".cache")
-    lm = options.open_model(args)
-    tags = {title: _tags_of(title, lm) for title in titles}
+    # Replies are recorded beside the file, so that an interrupted command continues where it stopped.
+    world = World(args.out.with_suffix(".world"))
+    with contextlib.closing(world):
+        lm = options.open_model(args, world)
+        tags = {title: _tags_of(title, lm) for title in titles}
     with new_file(args.out) as partial:
         lines = (json.dumps({"title": t, "tags": tags[t]}, ensure_ascii=False) for t in titles)
         partial.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

@@ -22,12 +22,19 @@ SPLITS = ("all", "train", "test")
 _TARGET = ("target_paper_title", "target_paper_url")
 _SOURCE = ("source_paper_title", "source_paper_url")
 COLUMNS = ("id", "excerpt", *_TARGET, *_SOURCE, "year", "split")
-_PUBLISHED_ROWS, PUBLISHED_TEST_ROWS = 130, 119  # CiteME paper, section 2; n of its tables 4 and 5
+# What a column has that is missing: CiteGuard's CiteMulti has no URLs and no splits, CiteME no context.
+_OPTIONAL = {"target_paper_url": "", "source_paper_url": "", "split": "test", "context": ""}
+PUBLISHED_TEST_ROWS = 119  # n of tables 4 and 5 in CiteME's paper
+# Of DATASET.csv, from croissant_metadata.json in the authors' repository.
+PUBLISHED_SHA256 = "30a1f945f1ed0ad6192934fd914a70053397428f347e931901496a00194f1959"
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One excerpt; `date` is the source's year ("2023") or full date ("2023-05-17"), if known."""
+    """One excerpt; `date` is the source's year ("2023") or full date ("2023-05-17"), if known.
+
+    `context` is the source's text around the excerpt, which an agent may ask for.
+    """
 
     id: str
     excerpt: str
@@ -37,6 +44,7 @@ class Sample:
     source_url: str
     date: str | None
     split: str
+    context: str = ""
 
     @property
     def year(self) -> int | None:
@@ -45,16 +53,17 @@ class Sample:
 
 @dataclass(frozen=True)
 class Dataset:
-    """The samples of one file (after `select`), and the hash of the whole file.
-
-    `is_published` says whether the file has CiteME's numbers of rows, as no hash of it is published.
-    """
+    """The samples of one file (after `select`), and the hash of the whole file."""
 
     name: str
     samples: tuple[Sample, ...]
     split: str
     sha256: str
-    is_published: bool
+
+    @property
+    def is_published(self) -> bool:
+        """Whether the file is CiteME's DATASET.csv, by its published hash."""
+        return self.sha256 == PUBLISHED_SHA256
 
     def select(self, split: str, limit: int | None = None) -> "Dataset":
         """The rows of `split` ("all", "train" or "test"), at most `limit`; raises `HoldfastError`."""
@@ -76,9 +85,10 @@ class Dataset:
 
 
 def load(path: str | Path) -> Dataset:
-    """Read a CiteME file, comma- or tab-separated; `mini-cite` is the bundled one.
+    """Read a file of CiteME or CiteMulti, comma- or tab-separated; `mini-cite` is the bundled one.
 
-    Format: https://github.com/bethgelab/CiteME.
+    Formats: https://github.com/bethgelab/CiteME and https://github.com/KathCYM/CiteGuard, and a column
+    `context`. Files without the column `split` are a test split.
 
     Raises:
         HoldfastError: if the file cannot be read, or has malformed rows, which the message lists by number
@@ -87,10 +97,10 @@ def load(path: str | Path) -> Dataset:
     path = _MINI_CITE if str(path) == "mini-cite" else Path(path)
     samples: dict[str, Sample] = {}
     problems = []
-    rows = read_table(path, COLUMNS, "CiteME's data")
-    for number, row in enumerate(rows, start=2):
+    required = [name for name in COLUMNS if name not in _OPTIONAL]
+    for number, row in enumerate(read_table(path, required, "CiteME's data"), start=2):
         try:
-            sample = _sample_of(row)
+            sample = _sample_of({**_OPTIONAL, **row})
             if sample.id in samples:
                 raise ValueError(f"the id {sample.id} is used twice")
             samples[sample.id] = sample
@@ -101,9 +111,7 @@ def load(path: str | Path) -> Dataset:
             f"{path} has {len(problems)} malformed row(s): {'; '.join(problems)}. Fix or remove them."
         )
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    tests = sum(sample.split == "test" for sample in samples.values())
-    is_published = (len(samples), tests) == (_PUBLISHED_ROWS, PUBLISHED_TEST_ROWS)
-    return Dataset(path.stem, tuple(samples.values()), "all", digest, is_published)
+    return Dataset(path.stem, tuple(samples.values()), "all", digest)
 
 
 def read_table(path: Path, columns: Sequence[str], what: str) -> list[dict[str, str]]:
@@ -146,7 +154,10 @@ def _sample_of(row: dict[str, str]) -> Sample:
         if is_present:
             raise ValueError(problem)
     known_date = date[1] if date else None
-    return Sample(name, excerpt, titles, target_url, source, source_url, known_date, split.lower())
+    context = row["context"].strip()
+    return Sample(
+        name, excerpt, titles, target_url, source, source_url, known_date, split.lower(), context
+    )
 
 
 def write_samples(path: Path, samples: Iterable[Sample]) -> None:
@@ -167,7 +178,15 @@ def reading(source: str | Path, what: str, wanted: str) -> Iterator[None]:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}".removeprefix(": ")
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, csv.Error) as error:
+    except (
+        OSError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        SyntaxError,
+        csv.Error,
+    ) as error:
         why = reason(error)
     else:
         return

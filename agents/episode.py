@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from .data import Sample
 from .limits import Allowance
 from .records import Action, Call, Event, Hit, Record, Selection, Status
-from .search.provider import Paper, ReadError, Scope, SearchProvider, Section, Sort
+from .search.provider import Paper, ReadError, Scope, SearchProvider, Section, Snippet, Sort
 
 RESULTS = 10  # CiteME, section 3
 MAX_ACTIONS = 15  # CiteME, section 3
@@ -38,16 +38,30 @@ class Budget:
         results: hits per search.
         max_actions: maximum number of actions.
         read_chars: characters of a paper shown per read; None for all of it.
+        date_cap: the date after which papers are left out: the "excerpt"'s (default), "none", or a year or
+            date that also applies if it is earlier.
     """
 
     results: int = RESULTS
     max_actions: int = MAX_ACTIONS
     read_chars: int | None = READ_CHARS
+    date_cap: str = "excerpt"
+
+    def until(self, date: str | None) -> str | None:
+        """The last year or date of papers for an excerpt from `date`."""
+        if self.date_cap == "none":
+            return None
+        dates = [date, None if self.date_cap == "excerpt" else self.date_cap]
+        return min(filter(None, dates), key=lambda d: f"{d}-12-31"[:10], default=None)
 
     def describe(self) -> dict[str, Any]:
         """The limits as in the header of a result file."""
-        read_chars = "all" if self.read_chars is None else self.read_chars
-        return asdict(self) | {"read_chars": read_chars}
+        facts: dict[str, Any] = asdict(self)
+        if self.read_chars is None:
+            facts["read_chars"] = "all"
+        if self.date_cap == "excerpt":
+            del facts["date_cap"]
+        return facts
 
 
 class Episode:
@@ -72,7 +86,7 @@ class Episode:
     ) -> None:
         self.sample, self.provider, self.budget = sample, provider, budget
         self.repeat, self.allowance = repeat, allowance or Allowance()
-        self.scope = Scope(sample.source_title, sample.date)
+        self.scope = Scope(sample.source_title, budget.until(sample.date))
         self.events: list[Event] = []
         self.seen: dict[str, Paper] = {}
         self.steps = 0
@@ -86,33 +100,74 @@ class Episode:
         event = self._act(action, query=query, scope=scope)
         with _timed(event):
             papers = self.provider.search(query, sort, self.scope, self.budget.results)
-        event.hits = [
-            Hit(id=p.id, title=p.title, year=p.year, date=p.date, ids=sorted(p.ids)) for p in papers
-        ]
+        event.hits = [_hit(paper) for paper in papers]
         self.seen.update((p.id, p) for p in papers)
         return papers
 
-    def read(self, paper_id: str, part: str = "", among: Container[str] | None = None) -> str:
-        """The paper's text within the read budget, or the reason why it cannot be read.
+    def snippets(self, query: str) -> list[Snippet]:
+        """Up to `results` passages of papers in scope; raises `ReadError` or `ProviderError`."""
+        scope = {"source": self.scope.source_title, "until": self.scope.until}
+        event = self._act("search_text_snippet", query=query, scope=scope)
+        with _timed(event):
+            snippets = self.provider.snippets(query, self.scope, self.budget.results)
+        papers = {s.paper.id: s.paper for s in snippets}
+        event.hits = [_hit(paper) for paper in papers.values()]
+        self.seen = papers | self.seen
+        return snippets
+
+    def find(self, paper_id: str, query: str) -> str:
+        """The sentences of a paper's text that contain a phrase; raises as `read` does."""
+        event = self._act("find_in_text", paper=paper_id, query=query, ok=False, chars=0)
+        paper = self._known(paper_id, event)
+        with _timed(event):
+            sections = self.provider.read(paper)
+        text = " ".join(section.text for section in sections)
+        sentences = [s for s in sentences_of(text) if query.lower() in s.lower()]
+        matching = "\n".join(sentences)[: self.budget.read_chars]
+        event.ok, event.chars = True, len(matching)
+        return matching or f"No sentence contains {query!r}."
+
+    def more_context(self, query: str) -> str:
+        """The source's text around the excerpt, where the data have it."""
+        event = self._act("ask_for_more_context", query=query)
+        context = self.sample.context[: self.budget.read_chars]
+        event.ok, event.chars = bool(context), len(context)
+        return context or "No more context is available."
+
+    def read(
+        self,
+        paper_id: str,
+        part: str = "",
+        among: Container[str] | None = None,
+        *,
+        with_headings: bool = True,
+    ) -> str:
+        """The paper's text within the read budget.
 
         Args:
             paper_id: the id as returned by a search.
             part: a range of section or page numbers ("3-5"), or a heading; "" for the whole text.
             among: the ids that may be read; by default those of all searches.
+            with_headings: show numbered sections, and what is omitted; otherwise the beginning of the text.
 
         Raises:
             UnknownId: if the id is not among those.
+            ReadError: if there is no text.
+            ProviderError: if the service does not answer.
         """
         event = self._act("read", paper=paper_id, part=part, ok=False, chars=0)
         paper = self._known(paper_id, event, among)
-        try:
-            with _timed(event):
-                text = excerpt(self.provider.read(paper), part, self.budget.read_chars)
-        except ReadError as error:
-            event.error = str(error)
-            return f"This paper cannot be read: {error}"
+        with _timed(event):
+            sections = self.provider.read(paper)
+        text = "".join(section.text for section in sections)[: self.budget.read_chars]
+        if with_headings:
+            text = excerpt(sections, part, self.budget.read_chars)
         event.ok, event.chars = True, len(text)
         return text
+
+    def fail(self, action: str, problem: str) -> None:
+        """Use up an action for a call that cannot be carried out, for example with wrong arguments."""
+        self._act(action).error = problem
 
     def select(self, paper_id: str) -> None:
         """Answer with a paper that a search returned; raises `UnknownId` for any other."""
@@ -185,6 +240,18 @@ class Episode:
         return self.seen[paper_id]
 
 
+def _hit(paper: Paper) -> Hit:
+    """A paper in a result file."""
+    return Hit(
+        id=paper.id, title=paper.title, year=paper.year, date=paper.date, ids=sorted(paper.ids)
+    )
+
+
+def sentences_of(text: str) -> list[str]:
+    """The sentences of a text."""
+    return re.split(r"(?<=[.!?])\s+", text.strip())
+
+
 @contextlib.contextmanager
 def _timed(event: Action) -> Iterator[None]:
     """Record the duration and any error in the event."""
@@ -192,7 +259,8 @@ def _timed(event: Action) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        event.error = f"{type(error).__name__}: {error}"
+        kind = "" if isinstance(error, ReadError) else f"{type(error).__name__}: "
+        event.error = f"{kind}{error}"
         raise
     finally:
         event.seconds = round(time.monotonic() - start, 4)
@@ -200,43 +268,42 @@ def _timed(event: Action) -> Iterator[None]:
 
 def excerpt(sections: list[Section], part: str, budget: int | None) -> str:
     """The chosen sections with at most `budget` characters (None: all), and a list of omitted ones."""
-    first, chosen = _choose(sections, part)
+    part, count = part.strip(), len(sections)
     shown: list[str] = []
+    chosen = _choose(sections, part) if part else range(count)
+    if not chosen:
+        shown = [f"(This paper has no part {part[:60]!r}, only sections 1 to {count}.)"]
+        chosen = range(count)
     left = float("inf") if budget is None else budget
-    for number, section in enumerate(chosen, start=first):
-        text = f"## {number}. {section.heading}\n{section.text}"
+    for index in chosen:
+        text = f"## {index + 1}. {sections[index].heading}\n{sections[index].text}"
         if len(text) > left:
-            omitted = enumerate(chosen[number - first :], start=number)
-            rest = "; ".join(f"{n}. {s.heading}" for n, s in omitted)
-            cut = f"(Cut after {budget:,} characters, within section {number} of {len(sections)}. "
+            rest = "; ".join(f"{k + 1}. {sections[k].heading}" for k in range(index, chosen.stop))
+            cut = f"(Cut after {budget:,} characters, within section {index + 1} of {count}. "
             return "\n".join(
                 [*shown, text[: int(left)], f"{cut}Not or not wholly shown: {rest[:600]}.)"]
             )
         shown.append(text)
         left -= len(text)
-    if len(chosen) < len(sections):
-        shown.append(f"(Sections {first} to {first + len(chosen) - 1} of {len(sections)}.)")
+    if len(chosen) < count:
+        shown.append(f"(Sections {chosen.start + 1} to {chosen.stop} of {count}.)")
     return "\n".join(shown)
 
 
-def _choose(sections: list[Section], part: str) -> tuple[int, list[Section]]:
-    """The number of the first section, from 1, and the sections that `part` selects (default: all)."""
-    part = part.strip()
+def _choose(sections: list[Section], part: str) -> range:
+    """The indexes that `part` selects: a range of numbers from 1, or the first such heading."""
     if numbers := re.fullmatch(r"\D*(\d+)(?:\s*(?:-|–|to)\s*(\d+))?", part):
-        low = int(numbers[1])
-        if low and (chosen := sections[low - 1 : int(numbers[2] or low)]):
-            return low, chosen
-    elif part:
-        for number, section in enumerate(sections, start=1):
-            if part.lower() in section.heading.lower():
-                return number, [section]
-    return 1, sections
+        low, high = int(numbers[1]), int(numbers[2] or numbers[1])
+        return range(low - 1, min(high, len(sections))) if low else range(0)
+    headings = (k for k, s in enumerate(sections) if part.lower() in s.heading.lower())
+    first = next(headings, None)
+    return range(0) if first is None else range(first, first + 1)
 
 
 class Agent(Protocol):
     """Anything that answers an episode by `select` or `guess`; must be thread-safe."""
 
-    def __call__(self, episode: Episode) -> None:
+    def answer(self, episode: Episode) -> None:
         """Work on one sample; raises `Stop` if it ends without an answer, or `ProviderError`."""
 
     def describe(self) -> dict[str, Any]:

@@ -47,7 +47,9 @@ class Allowance:
         self._mutex = threading.Lock()
 
     def spend(self, call: Call) -> None:
-        """Add the price and the tokens of a call."""
+        """Add the price and the tokens of a call, unless a recorded world answered it."""
+        if not call.was_sent:
+            return
         usd, tokens = usd_of([call], self.prices), sum(tokens_of([call]).values())
         with self._mutex:
             self._has_unknown_price |= usd is None and call.reply is not None

@@ -1,6 +1,6 @@
 """Language models by DSPy: opening one, and recording its requests and errors in a sample.
 
-Transport, retries, cache, prices and the formats of replies are DSPy's.
+Transport, retries, prices and the formats of replies are DSPy's.
 """
 
 import contextlib
@@ -9,22 +9,21 @@ import logging
 import os
 import re
 import time
-import zlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import dspy
 import requests
-from dspy.clients.base_lm import GLOBAL_HISTORY
 from dspy.utils import exceptions
 from dspy.utils.callback import BaseCallback
 from requests.exceptions import ProxyError
 
 from .. import HoldfastError
+from .engine import CLIENT, Engine, messages_of
 from .episode import Episode, Stop
-from .records import Call, Message, clean
+from .records import Call, Message, clean, without_keys
 from .search.provider import ProviderError
+from .world import World
 
 _FATAL = (  # errors that the next sample would meet, too
     exceptions.LMAuthError,
@@ -35,7 +34,12 @@ _FATAL = (  # errors that the next sample would meet, too
 )
 _REASONING = re.compile(r"(o\d|gpt-5)(?!.*chat)", re.IGNORECASE)
 _CONTEXT = re.compile(
-    r"context.{0,20}(length|window|size)|too many tokens|exceeds? .*context", re.I
+    r"context.{0,20}(length|window|size)|too many tokens|exceeds? .*context|max_new_tokens", re.I
+)
+_PARAMETER = re.compile(
+    r"temperature|top_p|max_(completion_)?tokens|response_format|reasoning|extra inputs|field required|"
+    r"(unknown|unsupported|unrecogni[sz]ed) (request )?(argument|parameter|value|field)",
+    re.I,
 )
 _POLICY = re.compile(r"content.?(policy|filter)|safety system|usage policies", re.I)
 # Far more than --max-tokens allows. A server that ignores it may send megabytes, which every later turn
@@ -52,7 +56,9 @@ def language_model(
     max_tokens: int | None = 2048,
     timeout: float = 120.0,
     tries: int = 6,
-    cache: Path | None = None,
+    world: World | None = None,
+    structured: bool = False,
+    **options: Any,
 ) -> dspy.LM:
     """Open the model of this name.
 
@@ -63,39 +69,46 @@ def language_model(
         max_tokens: maximum tokens per reply.
         timeout: seconds per request without a byte.
         tries: maximum tries per request.
-        cache: folder of DSPy's cache, which repeats known replies.
+        world: a recorded world, in which replies are recorded or from which they are replayed.
+        structured: whether the server at `api_base` enforces JSON schemas.
+        **options: further parameters of requests, such as `seed` or `reasoning_effort`.
 
     Raises:
         HoldfastError: if the name has no provider, no server answers at `api_base` (unless its replies are
-            in the cache), or DSPy refuses the settings.
+            replayed), or DSPy refuses the settings.
     """
     # Otherwise DSPy downloads a price list at the first call.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "true")
     logging.getLogger("dspy").setLevel(logging.ERROR)
-    options: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens}
+    options |= {"temperature": temperature, "max_tokens": max_tokens}
+    client: dict[str, Any] = {"timeout": timeout}
     if api_base:
-        if not cache:
+        if not world or not world.is_replay:
             _check_server(api_base)
         name = model.removeprefix("openai/")
         # To openai's models DSPy sends `max_completion_tokens`, which Ollama and llama-cpp-python ignore.
         # All servers know vLLM's `max_tokens`; only OpenAI's reasoning models refuse it.
-        is_reasoning = _REASONING.match(name.rpartition("/")[2])
-        model = f"{'openai' if is_reasoning else 'hosted_vllm'}/{name}"
-        options["api_base"] = api_base
-        options["api_key"] = os.environ.get("OPENAI_API_KEY") or "none"
+        model = f"{'openai' if is_reasoning(name) else 'hosted_vllm'}/{name}"
+        client["api_base"] = api_base
+        client["api_key"] = os.environ.get("OPENAI_API_KEY") or "none"
     elif "/" not in model:
         raise HoldfastError(
             f"The model {model!r} has no provider. Write it like openai/gpt-4o, or pass the model's "
             "server with --api-base."
         )
-    if cache:
-        dspy.configure_cache(disk_cache_dir=str(cache), enable_memory_cache=False)
     try:
-        return dspy.LM(model, cache=bool(cache), num_retries=tries - 1, timeout=timeout, **options)
+        inner = dspy.LM(model, cache=False, num_retries=0, **client, **options)
+        engine = Engine(inner, world, structured)
+        return dspy.LM(model, cache=False, num_retries=tries - 1, engine=engine, **options)
     except (ValueError, exceptions.DSPyError) as error:
         raise HoldfastError(
             f"DSPy refuses the model {model!r} ({error}). Change --model, --temperature or --max-tokens."
         ) from error
+
+
+def is_reasoning(model: str) -> bool:
+    """Whether OpenAI's model of this name takes no temperature but 1, and many tokens."""
+    return bool(_REASONING.match(model.rpartition("/")[2]))
 
 
 def _check_server(api_base: str) -> None:
@@ -110,51 +123,57 @@ def _check_server(api_base: str) -> None:
         ) from None
 
 
-def describe(lm: dspy.LM) -> dict[str, Any]:
+def describe(lm: dspy.LM | None) -> dict[str, Any]:
     """The facts that identify a model in a result file, without API keys."""
-    api_base = lm.kwargs.get("api_base")
+    if lm is None:
+        return {"model": None}
+    engine = getattr(lm, "engine", None)
+    kwargs = engine.lm.kwargs if isinstance(engine, Engine) else lm.kwargs
+    api_base = kwargs.get("api_base")
     facts = {
         "model": f"openai/{lm.model.partition('/')[2]}" if api_base else lm.model,
-        "api_base": api_base,
+        "api_base": re.sub(r"//[^/@]*@", "//", api_base) if api_base else None,
     }
-    for name in ("temperature", "max_tokens"):
-        if name in lm.kwargs:
-            facts[name] = lm.kwargs[name]
-    return facts
+    if isinstance(engine, Engine) and engine.structured:
+        facts["structured"] = True
+    return facts | {name: value for name, value in kwargs.items() if name not in CLIENT}
 
 
 class Conversation(BaseCallback):  # type: ignore[misc]
-    """A language model in one episode: each request is checked against limits, then recorded as an event.
+    """Requests to language models in one episode: checked against limits, then recorded as events.
 
     DSPy reports requests to a model's callbacks, of which this is one.
     """
 
-    def __init__(self, lm: dspy.LM, episode: Episode) -> None:
+    def __init__(self, episode: Episode) -> None:
         self.episode = episode
-        self._lm = lm.copy(callbacks=[*lm.callbacks, self])
-        if lm.cache:
-            # DSPy's key leaves out the server, and repeats must differ.
-            draw = zlib.crc32(f"{lm.kwargs.get('api_base')} {episode.repeat}".encode())
-            self._lm.kwargs["rollout_id"] = draw
+        self._engines: dict[int, Engine] = {}  # by the id of the engine that they were made from
         self._sent: set[str | None] = set()  # ids of messages
         self._calls: list[Call] = []  # since the last call of `asking`; an adapter may send several
 
     @contextlib.contextmanager
-    def asking(self) -> Iterator[None]:
-        """A context in which DSPy's programs use this model; on exit, their requests become events.
+    def asking(self, lm: dspy.LM) -> Iterator[dspy.LM]:
+        """A context with a model whose requests become events on exit.
 
         Raises:
             Stop: if a limit is reached, the prompt exceeds the model's context, or the provider's policy
                 refuses the prompt or the reply.
-            ProviderError: if the request was refused, or no try was answered.
+            ProviderError: if no try was answered.
             HoldfastError: if no request can succeed, for example with a wrong API key.
         """
         self.episode.check_allowance()
         self._calls = []
+        recorded_lm = lm.copy(callbacks=[*lm.callbacks, self])
+        if isinstance(engine := getattr(lm, "engine", None), Engine):
+            sample = self.episode.sample.id, self.episode.repeat
+            engine = self._engines.setdefault(id(engine), engine.within(*sample))
+            recorded_lm = recorded_lm.copy(engine=engine)
         try:
-            with dspy.context(lm=self._lm, max_history_size=1):
-                yield
+            with dspy.context(disable_history=False):
+                yield recorded_lm
         except exceptions.LMError as error:
+            if isinstance(engine, Engine) and engine.stop:
+                raise engine.stop from None
             raise _consequence(error) from None
         finally:
             for call in self._calls:
@@ -162,14 +181,12 @@ class Conversation(BaseCallback):  # type: ignore[misc]
             if self._last_finish == "content_filter":
                 raise Stop("policy", "the provider withheld the reply")
 
-    def reply(self, messages: list[dict[str, str]]) -> str:
+    def reply(self, lm: dspy.LM, messages: list[dict[str, str]]) -> str:
         """The model's reply to messages; raises as `asking` does."""
-        body: dict[str, Any] = {"model": self._lm.model, "messages": messages}
-        for name in ("temperature", "max_tokens", "max_completion_tokens"):
-            if self._lm.kwargs.get(name) is not None:
-                body[name] = self._lm.kwargs[name]
-        with self.asking():
-            response = self._lm(dspy.lm15.request_from_openai_chat(body))
+        options = {k: v for k, v in lm.kwargs.items() if k not in CLIENT and v is not None}
+        body = {"model": lm.model, "messages": messages, **options}
+        with self.asking(lm) as recorded_lm:
+            response = recorded_lm(dspy.lm15.request_from_openai_chat(body))
         return clean(response.text or "", REPLY_CHARS)
 
     def explained(self, problem: str) -> str:
@@ -184,8 +201,13 @@ class Conversation(BaseCallback):  # type: ignore[misc]
 
     def on_lm_start(self, call_id: str, instance: dspy.LM, inputs: dict[str, Any]) -> None:
         """Store the start time and the messages of a request."""
-        self._start = time.monotonic()
-        self._messages = inputs["messages"] or _messages_of(inputs["prompt"])
+        self._start, self._lm = time.monotonic(), instance
+        prompt = inputs["prompt"]
+        self._messages = inputs["messages"] or (
+            messages_of(prompt)
+            if isinstance(prompt, dspy.lm15.Request)
+            else [{"role": "user", "content": str(prompt)}]
+        )
 
     def on_lm_end(self, call_id: str, outputs: Any, exception: BaseException | None = None) -> None:
         """Store a request with its reply, tokens and price, or with its error."""
@@ -202,12 +224,8 @@ class Conversation(BaseCallback):  # type: ignore[misc]
             usd=None,
         )
         if exception:
-            # A server may repeat the header with the key.
-            text = re.sub(r"bearer \S+", "Bearer [removed]", str(exception), flags=re.IGNORECASE)
-            call.error = clean(f"{type(exception).__name__}: {text}", _ERROR_CHARS)
+            call.error = without_keys(f"{type(exception).__name__}: {exception}", _ERROR_CHARS)
         else:
-            # DSPy keeps the last 10,000 prompts of the process: gigabytes over a long run.
-            GLOBAL_HISTORY.clear()
             self._add_reply(call, self._lm.history[-1])
         self._calls.append(call)
 
@@ -225,14 +243,22 @@ class Conversation(BaseCallback):  # type: ignore[misc]
             "input_tokens": _count(usage, "input_tokens", "prompt_tokens"),
             "output_tokens": _count(usage, "output_tokens", "completion_tokens"),
         }
-        if "api_base" not in self._lm.kwargs:  # a private server may use the name of a priced model
+        engine = getattr(self._lm, "engine", None)
+        if isinstance(engine, Engine):
+            call.usd, call.was_sent = engine.usd, engine.was_sent
+        elif "api_base" not in self._lm.kwargs:  # a private server may use a priced model's name
             call.usd = entry["cost"]
 
 
-def _messages_of(request: dspy.lm15.Request) -> list[dict[str, str]]:
-    """The messages of a request as mappings."""
-    system = [{"role": "system", "content": request.system}] if request.system else []
-    return [*system, *({"role": m.role, "content": m.text or ""} for m in request.messages)]
+class RequestCount(BaseCallback):  # type: ignore[misc]
+    """The number of requests to language models."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+
+    def on_lm_start(self, call_id: str, instance: dspy.LM, inputs: dict[str, Any]) -> None:
+        """Count a request."""
+        self.requests += 1
 
 
 def _message(content: dict[str, str]) -> Message:
@@ -250,17 +276,24 @@ def _count(usage: Any, *names: str) -> int | None:
 
 def _consequence(error: exceptions.LMError) -> Exception:
     """What an error means: the end of the sample, a sample to be run again, or the end of the run."""
-    text = clean(error.message.partition("\n")[0], _ERROR_CHARS)
+    text = without_keys(error.message.partition("\n")[0], _ERROR_CHARS)
     if isinstance(error, _FATAL):
         return HoldfastError(
             f"The language model is not usable ({text}). Check --model, --api-base and the provider's API "
             "key in the environment."
         )
     if isinstance(error, exceptions.LMInvalidRequestError):
-        if isinstance(error, exceptions.ContextWindowExceededError) or _CONTEXT.search(text):
+        is_long = isinstance(error, exceptions.ContextWindowExceededError) or error.status == 413
+        if is_long or _CONTEXT.search(text):
             return Stop("context", text)
         if _POLICY.search(text):
             return Stop("policy", text)
+        if _PARAMETER.search(text):
+            return HoldfastError(
+                f"The language model refuses the settings of every request ({text}). Change "
+                "--temperature, --max-tokens, --prompt or --lm-option."
+            )
+        return Stop("refused", text or f"status {error.status}")
     is_late = isinstance(error, exceptions.LMTimeoutError) or "timed out" in text
     hint = ". Increase --lm-timeout, or shorten replies with --max-tokens" if is_late else ""
     return ProviderError(f"no reply ({type(error).__name__}: {text}){hint}.")

@@ -3,28 +3,68 @@
 Press et al., "CiteME", arXiv:2407.12861, section 3; prompts and demonstrations are Holdfast's.
 """
 
+import copy
+import hashlib
 import json
+import re
+from pathlib import Path
 from typing import Any, Literal
 
 import dspy
+from dspy.clients.base_lm import GLOBAL_HISTORY
 from dspy.utils.exceptions import AdapterParseError
 
+from .. import HoldfastError
 from .actions import ACTIONS, Commands, act, bare, countdown, demonstrations, quote, trajectory
-from .episode import Episode, Stop
+from .data import MARKER, MINI_CITE_CORPUS, Sample, reading
+from .episode import Budget, Episode, Stop
+from .limits import Allowance
 from .lm import REPLY_CHARS, Conversation, describe
-from .records import Repair, clean, fingerprint
+from .records import Action, Repair, clean, fingerprint
+from .search.local import LocalSearch
+from .search.provider import SearchProvider
 
 Form = Literal["dspy", "json"]
+# DSPy's end marker and what follows, or the beginning of one.
+_END = re.compile(r"\s*\[\[ ?## ?compl.*|\s*\[\[( ?##?)?\s*\Z", re.DOTALL)
+
+
+class _Turns:
+    """What DSPy's adapters do differently here."""
+
+    def parse(self, signature: Any, completion: str) -> dict[str, Any]:
+        """The fields before the end marker, which models put on the last field's line or cut."""
+        return super().parse(signature, _END.sub("", completion))  # type: ignore[misc]
+
+    def format_demos(self, signature: Any, demos: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Examples as single turns, without the conversation before them."""
+        inputs = signature.delete("history") if "history" in signature.fields else signature
+        turns = [{k: v for k, v in dict(demo).items() if k != "history"} for demo in demos]
+        return super().format_demos(inputs, turns)  # type: ignore[misc]
+
+
+class _Fields(_Turns, dspy.ChatAdapter):  # type: ignore[misc]
+    """Replies in DSPy's fields."""
+
+
+class _Json(_Turns, dspy.JSONAdapter):  # type: ignore[misc]
+    """Replies in JSON."""
+
+
 _ADAPTERS: dict[Form, dspy.Adapter] = {
     # DSPy's fallback would send a second request that is not a repair.
-    "dspy": dspy.ChatAdapter(use_json_adapter_fallback=False),
-    "json": dspy.JSONAdapter(use_native_function_calling=False),
+    "dspy": _Fields(use_json_adapter_fallback=False),
+    "json": _Json(use_native_function_calling=False),
 }
 _ARGUMENTS = {
     "search_relevance": "a query, for the best matching papers",
     "search_citation_count": "a query, for matching papers with the most cited ones first",
     "read": "the id of a paper in a search result, for its text; part of it with a range of pages "
     "or sections after the id, as in `ID 3-5`",
+    "search_text_snippet": "a query, for passages in the texts of papers",
+    "find_in_text": "the id of a paper in a search result, then a phrase, for the sentences with "
+    "this phrase",
+    "ask_for_more_context": "a question, for the text around the excerpt",
     "select": "the id of the cited paper as given in a search result; this ends the task",
 }
 
@@ -67,27 +107,40 @@ def _step_signature(actions: tuple[str, ...]) -> Any:
 
 
 class CiteAgent(dspy.Module):  # type: ignore[misc]
-    """The agent as a DSPy program; `commands` and `demonstration` span CiteME's six settings.
+    """The agent as a DSPy program: `agent(excerpt=, source=, until=)` returns a `dspy.Prediction`.
 
-    Instructions are the same with and without demonstration. A reply that cannot be parsed, or a last
-    reply without a known id, is sent back once per turn (in CiteME never).
+    `commands` and `demonstration` span CiteME's six settings; instructions are the same with and without
+    demonstration. A reply that cannot be parsed, or a last reply without a known id, is sent back once per
+    turn (in CiteME never).
 
     Args:
-        lm: the language model.
+        lm: the language model, as set by `set_lm`; by default DSPy's, which optimizers and their teachers
+            set.
         commands: the agent's actions.
         demonstration: show the model a worked example.
         form: the form of the model's replies, DSPy's fields or JSON.
+        search: the search provider (default: mini-cite's papers, ranked by BM25).
+        budget: the limits of a sample.
+        allowance: limits of the cost of all calls.
     """
 
     def __init__(
         self,
-        lm: dspy.LM,
+        lm: dspy.LM | None = None,
         commands: Commands = "search+read",
         demonstration: bool = False,
         form: Form = "dspy",
+        *,
+        search: SearchProvider | None = None,
+        budget: Budget | None = None,
+        allowance: Allowance | None = None,
     ) -> None:
         super().__init__()
-        self.lm, self.commands, self.demonstration, self.form = lm, commands, demonstration, form
+        if demonstration and commands == "citeguard":
+            raise HoldfastError("CiteGuard's actions have no demonstration. Omit it.")
+        self.commands, self.demonstration, self.form = commands, demonstration, form
+        self.search, self.budget, self.allowance = search, budget or Budget(), allowance
+        self.program: dict[str, Any] | None = None  # the optimised program that was loaded
         if commands == "none":
             self.guess = dspy.Predict(Guess)
             if demonstration:
@@ -96,18 +149,81 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
         else:
             self.step = dspy.Predict(_step_signature(ACTIONS[commands]))
             self.last = dspy.Predict(_step_signature(("select",)))
+        self._lm = lm  # remains if an optimizer resets the predictors
+        self.set_lm(lm)
 
-    def forward(self, episode: Episode) -> dspy.Prediction:
-        """Run an episode until it has a selection; raises `Stop` if it ends without one."""
-        conversation = Conversation(self.lm, episode)
+    def __deepcopy__(self, memo: dict[int, Any]) -> "CiteAgent":
+        """A copy with predictors of its own, and the same models, search and limits."""
+        copied = copy.copy(self)
+        copied.history = []
+        for name, predictor in self.named_predictors():
+            setattr(copied, name, copy.deepcopy(predictor, {id(predictor.lm): predictor.lm}))
+        return copied
+
+    def forward(self, excerpt: str, source: str = "", until: str | None = None) -> dspy.Prediction:
+        """Find the paper that is cited at [CITATION].
+
+        Args:
+            excerpt: a text with one marker [CITATION].
+            source: the title of the paper that the excerpt is from, which searches leave out.
+            until: the excerpt's year or date; searches leave out newer papers.
+
+        Returns:
+            `title` ("" without an answer), `paper_id`, `status` and `detail` as in a result file, and the
+            names of the `actions`.
+
+        Raises:
+            HoldfastError: if the excerpt has no marker, a limit is reached, or there is no usable model.
+            ProviderError: if a service does not answer.
+        """
+        if excerpt.count(MARKER) != 1:
+            raise HoldfastError(
+                f"The excerpt has {excerpt.count(MARKER)} {MARKER}. Mark one citation."
+            )
+        if self.search is None:
+            self.search = LocalSearch(MINI_CITE_CORPUS)
+        sample = Sample(fingerprint(excerpt)[:12], excerpt, (), "", source, "", until, "")
+        episode = Episode(sample, self.search, self.budget, allowance=self.allowance)
+        status, detail = "", ""
+        try:
+            self._work(episode)
+        except Stop as stop:
+            status, detail = stop.status, str(stop)
+        if status == "run_limit":
+            raise HoldfastError(f"{detail}. Raise the limit to continue.")
+        answer = episode.selection
+        return dspy.Prediction(
+            title=answer.title if answer else "",
+            paper_id=answer.id if answer else None,
+            status=status or ("selected" if answer and answer.id else "guessed"),
+            detail=detail,
+            actions=[event.action for event in episode.events if isinstance(event, Action)],
+        )
+
+    def answer(self, episode: Episode) -> None:
+        """Work on an episode until it has a selection; raises `Stop` if it ends without one."""
+        with dspy.context(max_history_size=1):
+            self._work(episode)
+        # DSPy keeps the last 10,000 prompts of the process: gigabytes over a long run.
+        GLOBAL_HISTORY.clear()
+
+    def _work(self, episode: Episode) -> None:
+        conversation = Conversation(episode)
         with dspy.context(adapter=_ADAPTERS[self.form]):
             if self.commands == "none":
                 reply = self._ask(self.guess, {"excerpt": episode.sample.excerpt}, conversation)
                 episode.guess(reply["title"])
             else:
                 self._search(conversation)
-        assert episode.selection is not None
-        return dspy.Prediction(title=episode.selection.title)
+
+    def _model(self, predict: Any) -> dspy.LM:
+        """The model of a predictor; raises `HoldfastError` if there is none."""
+        lm = predict.lm or dspy.settings.lm or self._lm
+        if lm is None:
+            raise HoldfastError(
+                "The agent has no language model. Pass CiteAgent(lm), or call dspy.configure(lm=...)."
+            )
+        return lm
 
     def _search(self, conversation: Conversation) -> None:
         """Take actions until one of them is an answer."""
@@ -134,7 +250,7 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
         episode = conversation.episode
         must_select = self.commands != "none" and episode.is_last_turn
         try:
-            reply = _parsed(predict, inputs, conversation)
+            reply = self._parsed(predict, inputs, conversation)
         except AdapterParseError as error:
             problem = _unreadable(error)
         else:
@@ -150,7 +266,7 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
             f"Reply again, with the fields {names}, each in the asked form.)"
         )
         try:
-            return _parsed(predict, {**inputs, field: again}, conversation)
+            return self._parsed(predict, {**inputs, field: again}, conversation)
         except AdapterParseError as error:
             if must_select and self._is_step(error.lm_response):
                 raise episode.out_of_actions() from None
@@ -165,17 +281,60 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
             return False
         return True
 
+    def _parsed(
+        self, predict: Any, inputs: dict[str, Any], conversation: Conversation
+    ) -> dict[str, str]:
+        """The fields of the model's reply; raises `AdapterParseError` if it lacks one."""
+        with conversation.asking(self._model(predict)) as lm:
+            reply = predict(**inputs, lm=lm)
+        return {name: clean(reply[name], REPLY_CHARS) for name in predict.signature.output_fields}
+
+    def load_program(self, path: Path) -> None:
+        """Use the prompts and examples of a file that `holdfast cite optimise` wrote.
+
+        Raises:
+            HoldfastError: if it is not such a file, or for other commands or another form of replies.
+        """
+        wanted = "a file that `holdfast cite optimise` wrote"
+        with reading(path, "an optimised program", wanted):
+            raw = path.read_bytes()
+            content = json.loads(raw)
+            setting = content["commands"], content["format"]
+            if setting == (self.commands, self.form):
+                self.load_state(content["state"])
+            named = ("optimizer", "examples", "candidates", "model", "dataset")
+            program = {name: content[name] for name in named}
+        if setting != (self.commands, self.form):
+            raise HoldfastError(
+                f"{path} was optimised with --commands {setting[0]} --prompt {setting[1]}. Use these."
+            )
+        self.set_lm(self._lm)
+        self.program = {**program, "sha256": hashlib.sha256(raw).hexdigest()}
+
+    def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
+        """The state that `save` writes, without models and past turns."""
+        states = super().dump_state(json_mode)
+        for state in states.values():
+            state["lm"] = None
+            state["demos"] = [
+                {name: value for name, value in dict(demo).items() if name != "history"}
+                for demo in state["demos"]
+            ]
+        return states
+
     def describe(self) -> dict[str, Any]:
         """The model, its settings, and the hash of the parts of the prompt that samples share."""
+        states = json.loads(json.dumps(self.dump_state(), default=str))
         fixed: list[Any] = [
-            (name, p.signature.instructions, json.loads(json.dumps(p.dump_state(), default=str)))
-            for name, p in self.named_predictors()
+            (name, predictor.signature.instructions, states[name])
+            for name, predictor in self.named_predictors()
         ]
         if self.demonstration and self.commands != "none":
             fixed += trajectory(self.commands)
-        return {
+        model = self.predictors()[0].lm or dspy.settings.lm or self._lm
+        facts = {
             "name": "citeagent",
-            **describe(self.lm),
+            **describe(model),
             "commands": self.commands,
             "demonstration": self.demonstration,
             "prompt": fingerprint(fixed),
@@ -183,13 +342,9 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
             "repairs": 1,
             "format": self.form,
         }
-
-
-def _parsed(predict: Any, inputs: dict[str, Any], conversation: Conversation) -> dict[str, str]:
-    """The fields of the model's reply; raises `AdapterParseError` if it lacks one."""
-    with conversation.asking():
-        reply = predict(**inputs)
-    return {name: clean(reply[name], REPLY_CHARS) for name in predict.signature.output_fields}
+        if self.program:
+            facts |= {"demonstration": "optimised", "program": self.program}
+        return facts
 
 
 def _unreadable(error: Any) -> str:

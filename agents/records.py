@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -29,7 +30,14 @@ from .data import Dataset, reading
 
 _Answered = Literal["selected", "guessed"]
 _Unanswered = Literal[
-    "no_selection", "bad_format", "unknown_id", "action_limit", "context", "policy", "sample_limit"
+    "no_selection",
+    "bad_format",
+    "unknown_id",
+    "action_limit",
+    "context",
+    "policy",
+    "refused",
+    "sample_limit",
 ]
 _Retried = Literal["run_limit", "provider_error", "crash"]
 Status = Literal[_Answered, _Unanswered, _Retried]  # how a sample ended
@@ -75,6 +83,7 @@ class Call(Shape):
     reply: str | None = None
     finish: str | None = None
     error: str = ""
+    was_sent: bool = Field(default=True, exclude=True)  # rather than answered by a recorded world
 
 
 class Hit(Shape):
@@ -197,8 +206,10 @@ class AgentSettings(Shape):
     name: str
     model: str | None = None
     temperature: float | None = None
+    max_tokens: int | None = None
     commands: str | None = None
-    demonstration: bool = False
+    demonstration: bool | Literal["optimised"] = False
+    program: dict[str, Any] | None = None  # what `holdfast cite optimise` wrote
     format: str = "dspy"
     prompts: str = "ours"
     repairs: NonNegativeInt = 1
@@ -208,6 +219,12 @@ class AgentSettings(Shape):
     def model_or_name(self) -> str:
         """The language model, or the name of an agent without one."""
         return self.model or self.name
+
+    @property
+    def lm_options(self) -> dict[str, Any]:
+        """Further parameters of the model's requests."""
+        usual = {"api_base", "prompt", "dspy", "structured", "max_completion_tokens"}
+        return {name: v for name, v in (self.model_extra or {}).items() if name not in usual}
 
 
 class Header(Shape):
@@ -353,3 +370,12 @@ def fingerprint(value: Any) -> str:
 def clean(text: str, limit: int | None = None) -> str:
     """Text that can be stored and sent: at most `limit` characters, without lone surrogates."""
     return text[:limit].encode("utf-8", "replace").decode("utf-8")
+
+
+def without_keys(text: str, limit: int) -> str:
+    """Text that may be stored, at most `limit` characters, without API keys and mail addresses of ours."""
+    for name, value in os.environ.items():
+        if len(value) > 3 and name.endswith(("_KEY", "_TOKEN", "_MAIL", "_SECRET")):
+            text = text.replace(value, "[removed]")
+    # A server may repeat the header with a key.
+    return clean(re.sub(r"bearer \S+", "Bearer [removed]", text, flags=re.IGNORECASE), limit)

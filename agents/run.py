@@ -5,7 +5,7 @@ import multiprocessing
 import threading
 import traceback
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from importlib.metadata import version
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
@@ -14,8 +14,9 @@ from .. import HoldfastError
 from .data import Dataset, Sample
 from .episode import Agent, Budget, Episode, Stop
 from .limits import Allowance
-from .records import Record, ResultFile, lines, settings_of
+from .records import Call, Record, ResultFile, lines, settings_of
 from .search.provider import ProviderError, SearchProvider
+from .world import World
 
 _GIVE_UP_AFTER = 10  # successive provider errors that indicate an outage
 _Task = tuple[Sample, int]  # a sample and the number of its repeat
@@ -31,6 +32,7 @@ def run(
     workers: int = 1,
     repeats: int = 1,
     run_limit: Allowance | None = None,
+    world: World | None = None,
     progress: Callable[[int, int, Record], None] | None = None,
 ) -> dict[str, int]:
     """Run every sample that is missing in `out`; returns the number of samples by status.
@@ -46,7 +48,9 @@ def run(
         budget: the limits of a sample (default: CiteME's, and 12,000 characters per read).
         workers: number of parallel samples.
         repeats: answers per sample.
-        run_limit: limits of the run, including the costs already in `out`.
+        run_limit: limits of the run, including the costs already in `out` or in `world`.
+        world: where the agent's model and `provider` record; on replay, the run's settings are the recorded
+            ones, and no costs count.
         progress: called with (number, total, record) after every sample.
 
     Raises:
@@ -58,19 +62,24 @@ def run(
         dataset, agent.describe(), provider.describe(), budget.describe(), repeats
     )
     settings["version"] = version("holdfast")
+    if world:
+        recorded = world.begin(settings)
+        if world.is_replay:
+            replay = {"world": world.path.name, "sha256": world.sha256}
+            settings = {**recorded, "n": settings["n"], "repeats": repeats, "replay": replay}
+            allowance = Allowance()
 
     def work(task: _Task) -> Record | None:
         if allowance.used_up():
             return None
         sample, repeat = task
         episode = Episode(sample, provider, budget, repeat=repeat, allowance=allowance)
-        return attempt(agent, episode)
+        record = attempt(agent, episode)
+        return world.timed(record) if world else record
 
     with ResultFile(out, settings) as file:
-        for line in lines(file.path):
-            # Those of samples that were rerun, too.
-            for call in line.calls if isinstance(line, Record) else ():
-                allowance.spend(call)
+        for call in _paid_calls(file.path, world):
+            allowance.spend(call)
         tasks = [(s, repeat) for repeat in range(repeats) for s in dataset.samples]
         todo = [(s, repeat) for s, repeat in tasks if (s.id, repeat) not in file.finished]
         unanswered = 0
@@ -79,7 +88,8 @@ def run(
                 file.append(record)
                 if progress:
                     progress(done, len(todo), record)
-                unanswered = unanswered + 1 if record.status == "provider_error" else 0
+                is_refused = record.status in ("provider_error", "refused")
+                unanswered = unanswered + 1 if is_refused else 0
                 if unanswered >= max(_GIVE_UP_AFTER, 2 * workers):
                     raise HoldfastError(
                         f"{unanswered} successive samples had no answer (the last: {record.detail}). Fix "
@@ -94,6 +104,20 @@ def run(
         return dict(Counter(record.status for record in file.records.values()))
 
 
+def _paid_calls(path: Path, world: World | None) -> Iterator[Call]:
+    """The calls that a run has paid for so far, each once: those of a world, or of a result file."""
+    if world:
+        for result in world.paid():
+            call = Call(
+                kind="lm", step=0, prompt=[], new_messages=[], seconds=0.0, usage={}, usd=None
+            )
+            yield call.model_copy(update={"reply": "", **result})
+        return
+    for line in lines(path):
+        # Those of samples that were rerun, too.
+        yield from line.calls if isinstance(line, Record) else ()
+
+
 def attempt(agent: Agent, episode: Episode) -> Record:
     """Run the agent on one sample and return its record.
 
@@ -101,7 +125,7 @@ def attempt(agent: Agent, episode: Episode) -> Record:
         HoldfastError: for errors that affect all samples, such as a wrong API key.
     """
     try:
-        agent(episode)
+        agent.answer(episode)
     except Stop as stop:
         return episode.record(stop.status, str(stop))
     except ProviderError as error:

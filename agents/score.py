@@ -5,9 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from .. import HoldfastError
 from .data import Dataset, Sample
@@ -15,6 +13,9 @@ from .limits import Prices, tokens_of, usd_of
 from .matching import identifiers, official_hit, official_match, strict_match
 from .records import RETRIED, Key, Record, Repair
 from .trajectory import KINDS, failure
+
+if TYPE_CHECKING:  # pandas takes seconds, which the commands' help must not
+    import pandas as pd
 
 Records = Mapping[Key, Record]
 Spread = dict[str, float | None]  # "p50", "p90" and "mean"
@@ -99,12 +100,14 @@ def judge(record: Record, sample: Sample) -> dict[str, Any]:
     }
 
 
-def judged(records: Records, dataset: Dataset) -> pd.DataFrame:
+def judged(records: Records, dataset: Dataset) -> "pd.DataFrame":
     """A row per record, as from `judge`; provider errors and crashes, which are no answers, included.
 
     Raises:
         HoldfastError: if the records contain none of the samples.
     """
+    import pandas as pd
+
     if not records:
         raise HoldfastError("The run has no samples yet. Rerun its command to continue it.")
     samples = {s.id: s for s in dataset.samples}
@@ -178,13 +181,13 @@ def score(
         "seconds": _spread(done.seconds),
         "failures": {kind: int(causes.get(kind, 0)) for kind in KINDS},
         "by_year": {
-            str(year) if pd.notna(year) else "unknown": rate(of_year)
-            for year, of_year in done.groupby("year", dropna=False)
+            str(year): rate(of_year)
+            for year, of_year in done.groupby(done.year.astype("string").fillna("unknown"))
         },
     }
 
 
-def rate(rows: pd.DataFrame, which: str = "official") -> Rate:
+def rate(rows: "pd.DataFrame", which: str = "official") -> Rate:
     """The rate of rows for which a column is true, with an interval by samples."""
     return proportion(int(rows[which].sum()), len(rows), rows["sample"].nunique())
 
@@ -196,6 +199,8 @@ def _by_step(actions: Iterable[list[str]]) -> list[dict[str, int]]:
 
 def _spread(values: Iterable[float]) -> Spread:
     """Median, 90 % quantile and mean (costs are right-skewed); each is None without values."""
+    import pandas as pd
+
     numbers = pd.Series(list(values), dtype=float)
     spread = {"p50": numbers.quantile(0.5), "p90": numbers.quantile(0.9), "mean": numbers.mean()}
     return {name: float(value) if pd.notna(value) else None for name, value in spread.items()}

@@ -9,35 +9,61 @@ from typing import Any
 from ..data import MINI_CITE_CORPUS
 from .provider import SearchProvider
 
+_Corpus = str | Path
 
-def local(*, corpus: str | Path = MINI_CITE_CORPUS, **unused: Any) -> SearchProvider:
-    """A corpus file, ranked by BM25."""
+
+def _local(*, corpus: _Corpus = MINI_CITE_CORPUS, **unused: Any) -> SearchProvider:
     from .local import LocalSearch
 
     return LocalSearch(corpus)
 
 
-def semantic_scholar(
-    *,
-    s2_api: str | None = None,
-    tries: int = 6,
-    cache: Path | None = None,
-    field: str | None = None,
-    **unused: Any,
+def _semantic_scholar(
+    *, search_api: str | None = None, tries: int = 6, prompt: str = "dspy", **unused: Any
 ) -> SearchProvider:
-    """Semantic Scholar's Graph API, and open-access PDFs from any server; their texts are cached."""
     from .semantic_scholar import API, KEY, SemanticScholar
 
-    if not s2_api and not os.environ.get(KEY):
+    if not search_api and not os.environ.get(KEY):
         limit = "searches use the public rate limit, which is often exhausted."
         print(f"{KEY} is not set: {limit}", file=sys.stderr)
-    texts = (cache or Path.home() / ".cache" / "holdfast") / "papers"
-    return SemanticScholar(s2_api or API, tries=tries, cache=texts, field=field)
+    is_citeme = prompt == "citeme"
+    field = "Computer Science" if is_citeme else None
+    return SemanticScholar(search_api or API, tries=tries, field=field, as_published=is_citeme)
+
+
+def _openalex(*, search_api: str | None = None, tries: int = 6, **unused: Any) -> SearchProvider:
+    from .openalex import API, OpenAlex
+
+    return OpenAlex(search_api or API, tries=tries)
+
+
+def _arxiv(*, search_api: str | None = None, tries: int = 6, **unused: Any) -> SearchProvider:
+    from .arxiv import API, Arxiv
+
+    return Arxiv(search_api or API, tries=tries)
+
+
+def _mcp(*, search_api: str | None = None, **unused: Any) -> SearchProvider:
+    from .mcp_server import URL, MCPSearch
+
+    return MCPSearch(search_api or URL)
+
+
+def _dense(
+    *, corpus: _Corpus = MINI_CITE_CORPUS, encoder: str = "allenai/specter", **unused: Any
+) -> SearchProvider:
+    from .dense import DenseSearch, Specter
+
+    return DenseSearch(corpus, Specter(encoder), encoder)
 
 
 # The name for --search, and a function that takes the options of `cite run` by name and ignores those that
 # it does not need.
 PROVIDERS: dict[str, Callable[..., SearchProvider]] = {
-    "local": local,
-    "semantic-scholar": semantic_scholar,
+    "local": _local,
+    "semantic-scholar": _semantic_scholar,
+    "openalex": _openalex,
+    "arxiv": _arxiv,
+    "dense": _dense,
+    "mcp": _mcp,
 }

@@ -1,5 +1,6 @@
 """Requests to services by requests and urllib3: retries with backoff, a rate limit, bounded files."""
 
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -7,14 +8,35 @@ from typing import Any
 
 import requests
 from requests.adapters import HTTPAdapter
+from urllib3 import BaseHTTPResponse
 from urllib3.util import Retry
 
-from ... import HoldfastError
-from .provider import ProviderError, ReadError
+from ... import HoldfastError, printable
+from .pdf import extract
+from .provider import Paper, ProviderError, ReadError, Section
 
 _TRANSIENT = (408, 425, 429, 500, 502, 503, 504)
 _TIMEOUT = (10.0, 30.0)  # seconds for connecting, and without a byte
 MAX_PDF_BYTES = 30_000_000
+MAX_WAIT = 60.0  # seconds before another try, whatever a server asks for
+_SAID_WAIT = 10.0  # seconds from which a server's wish is printed
+
+
+def bounded_wait(seconds: float, who: str) -> float:
+    """The seconds to wait if a server asks for `seconds` before another try; long ones are printed."""
+    if seconds >= _SAID_WAIT:
+        wish = f"{who} asks to wait {seconds:,.0f} s (Retry-After)"
+        text = f"{wish}; at most {MAX_WAIT:.0f} s pass before another try."
+        print(printable(text), file=sys.stderr)
+    return min(seconds, MAX_WAIT)
+
+
+class _Retry(Retry):
+    """Retries whose waits are bounded and announced."""
+
+    def get_retry_after(self, response: BaseHTTPResponse) -> float | None:
+        seconds = super().get_retry_after(response)
+        return None if seconds is None else bounded_wait(seconds, "The service")
 
 
 class Client:
@@ -40,7 +62,7 @@ class Client:
         self._timeout = timeout
         self._interval = 1 / per_second if per_second else 0.0
         self._next, self._mutex = 0.0, threading.Lock()
-        retry = Retry(
+        retry = _Retry(
             tries - 1,
             redirect=5,
             status_forcelist=_TRANSIENT,
@@ -69,6 +91,17 @@ class Client:
             ProviderError: if no try was answered, or the request was refused.
             HoldfastError: if the API key was refused.
         """
+        response = self._answer(url, params)
+        try:
+            return response.json()
+        except ValueError:
+            raise ProviderError(f"{url}: not JSON: {response.text[:300]}") from None
+
+    def text(self, url: str, params: Mapping[str, Any] | None = None) -> str:
+        """The answer's text; raises as `json` does."""
+        return self._answer(url, params).text
+
+    def _answer(self, url: str, params: Mapping[str, Any] | None) -> requests.Response:
         self._wait()
         options: dict[str, Any] = {"params": params, "timeout": self._timeout}
         try:
@@ -84,10 +117,13 @@ class Client:
             raise ProviderError(f"{url} redirects to {response.headers['Location']}. Use that URL.")
         if not response.ok:
             raise ProviderError(f"{url}: status {response.status_code}: {response.text[:300]}")
-        try:
-            return response.json()
-        except ValueError:
-            raise ProviderError(f"{url}: not JSON: {response.text[:300]}") from None
+        return response
+
+    def read(self, paper: Paper) -> list[Section]:
+        """The pages of the PDF at a paper's address; raises `ReadError`."""
+        if not paper.pdf:
+            raise ReadError("no open-access PDF of this paper is known.")
+        return extract(self.pdf(paper.pdf))
 
     def pdf(self, url: str) -> bytes:
         """Download the bytes of a PDF; raises `ReadError` with the reason for a failure."""

@@ -9,8 +9,9 @@ SPECTER: Cohan et al., ACL 2020 (allenai/specter); SPECTER2: Singh et al., "SciR
 
 import json
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -105,6 +106,38 @@ class Specter:
             states = self._model(**inputs).last_hidden_state
             vectors.update(zip(chosen, states[:, 0].float().numpy(), strict=True))
         return np.stack([vectors[k] for k in range(len(texts))])
+
+
+class DenseSearch(LocalSearch):
+    """A search provider over a corpus file, ranked by the cosine of embeddings.
+
+    Args:
+        corpus: JSON Lines, as for `LocalSearch`.
+        encoder: the encoder of queries, and of titles and abstracts.
+        encoder_name: its name in result files.
+    """
+
+    name = "dense"
+
+    def __init__(self, corpus: str | Path, encoder: Encoder, encoder_name: str) -> None:
+        super().__init__(corpus)
+        self.encoder, self.encoder_name = encoder, encoder_name
+        entries = [(paper.title, paper.abstract or "") for paper in self.papers.values()]
+        self._vectors = _unit(encoder(entries))
+
+    def _ranked(self, query: str) -> Iterator[Paper]:
+        if not query.strip():
+            return
+        scores = self._vectors @ _unit(self.encoder([(query, "")]))[0]
+        papers = list(self.papers.values())
+        for index in np.argsort(-scores, kind="stable"):
+            yield papers[index]
+
+    def describe(self) -> dict[str, Any]:
+        """The name, the corpus with its hash, and the encoder."""
+        facts = super().describe()
+        del facts["weights"]
+        return {**facts, "encoder": self.encoder_name}
 
 
 def retrieve(dataset: Dataset, papers: Sequence[Paper], encoder: Encoder) -> dict[str, Any]:

@@ -4,13 +4,15 @@ import hashlib
 import re
 import sqlite3
 import threading
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from ..data import reading
-from .provider import Paper, ReadError, Scope, Section, Sort
+from .provider import Paper, ReadError, Scope, Section, Snippet, Sort
 
+_PASSAGE_CHARS = 1_200
 _STOPWORDS = frozenset(
     re.findall(
         r"\w+",
@@ -40,7 +42,7 @@ class LocalSearch:
     """A search provider over a corpus file; results are ranked by BM25, ties by id.
 
     Args:
-        corpus: JSON Lines; each line is a `CorpusPaper`.
+        corpus: JSON Lines, of which each is a `CorpusPaper`, or LitSearch's corpus in parquet.
         title_weight: BM25's weight of titles.
         abstract_weight: BM25's weight of abstracts.
 
@@ -56,7 +58,7 @@ class LocalSearch:
         self.path = Path(corpus)
         self.weights = (title_weight, abstract_weight)
         self.papers, self.sha256 = _read_corpus(self.path)
-        self._lock = threading.Lock()
+        self._lock, self._has_passages = threading.Lock(), False
         self._index = sqlite3.connect(":memory:", check_same_thread=False)
         self._index.execute(
             "CREATE VIRTUAL TABLE papers USING fts5(id UNINDEXED, title, abstract, "
@@ -70,20 +72,50 @@ class LocalSearch:
 
         Citation order re-sorts the 100 most relevant, as in CiteME.
         """
-        # Every word is quoted, so that FTS5 does not interpret a language model's text as syntax.
-        match = " OR ".join(f'"{word}"' for word in words(query))
-        if not match:
-            return []
         with self._lock:
-            ranked = self._index.execute(
-                "SELECT id FROM papers WHERE papers MATCH ? ORDER BY bm25(papers, 0, ?, ?), id",
-                (match, *self.weights),
-            )
-            admitted: Any = filter(scope.admits, (self.papers[name] for (name,) in ranked))
+            admitted = filter(scope.admits, self._ranked(query))
             hits = list(islice(admitted, 100 if sort == "citations" else limit))
         if sort == "citations":
             hits.sort(key=lambda p: (-(p.citations or 0), p.id))
         return hits[:limit]
+
+    def _ranked(self, query: str) -> Iterator[Paper]:
+        """The papers that match a query, best first."""
+        order = "SELECT id FROM papers WHERE papers MATCH ? ORDER BY bm25(papers, 0, ?, ?), id"
+        return (self.papers[name] for (name,) in self._matches(query, order, *self.weights))
+
+    def snippets(self, query: str, scope: Scope, limit: int) -> list[Snippet]:
+        """At most `limit` passages of abstracts and bodies that share a word with `query`."""
+        order = (
+            "SELECT id, heading, text FROM passages WHERE passages MATCH ? "
+            "ORDER BY bm25(passages), id, rowid"
+        )
+        with self._lock:
+            if not self._has_passages:
+                self._index_passages()
+            ranked = self._matches(query, order)
+            snippets = (Snippet(paper=self.papers[n], text=t, heading=h) for n, h, t in ranked)
+            return list(islice((s for s in snippets if scope.admits(s.paper)), limit))
+
+    def _matches(self, query: str, order: str, *weights: float) -> Iterator[Any]:
+        """The rows of an SQL query for what shares a word with `query`."""
+        # Every word is quoted, so that FTS5 does not interpret a language model's text as syntax.
+        match = " OR ".join(f'"{word}"' for word in words(query))
+        return iter(self._index.execute(order, (match, *weights)) if match else ())
+
+    def _index_passages(self) -> None:
+        """Index the texts, which only some agents search, in passages of complete sentences."""
+        self._index.execute(
+            "CREATE VIRTUAL TABLE passages USING fts5(id UNINDEXED, heading UNINDEXED, text, "
+            "tokenize = 'porter unicode61')"
+        )
+        for paper in self.papers.values():
+            parts = [("Abstract", paper.abstract or ""), *paper.body]
+            rows = [
+                (paper.id, heading, text) for heading, body in parts for text in _passages(body)
+            ]
+            self._index.executemany("INSERT INTO passages VALUES (?, ?, ?)", rows)
+        self._has_passages = True
 
     def read(self, paper: Paper) -> list[Section]:
         """The paper's sections, then its references; raises `ReadError` if there are none."""
@@ -114,6 +146,27 @@ class LocalSearch:
         }
 
 
+def _passages(text: str) -> list[str]:
+    """The sentences of a text, joined to passages of up to 1,200 characters if possible."""
+    passages: list[str] = []
+    for sentence in re.split(r"(?<=[.!?])\s+", text.strip()):
+        if passages and len(passages[-1]) + len(sentence) < _PASSAGE_CHARS:
+            passages[-1] += f" {sentence}"
+        elif sentence:
+            passages.append(sentence)
+    return passages
+
+
+def _litsearch_lines(path: Path) -> Iterator[bytes]:
+    """The papers of LitSearch's corpus as lines of a corpus file."""
+    import pandas as pd  # deferred: takes a second
+
+    columns = {"corpusid": "id", "title": "title", "abstract": "abstract"}
+    papers = pd.read_parquet(path, columns=list(columns)).rename(columns=columns)
+    papers["id"] = papers.id.astype(str)
+    yield from papers.to_json(orient="records", lines=True, force_ascii=False).encode().splitlines()
+
+
 def _read_corpus(path: Path) -> tuple[dict[str, CorpusPaper], str]:
     """The lines of a corpus by id, and the file's sha256; raises `HoldfastError` if it is none."""
     papers: dict[str, CorpusPaper] = {}
@@ -121,7 +174,9 @@ def _read_corpus(path: Path) -> tuple[dict[str, CorpusPaper], str]:
         raw = path.read_bytes()
         if not raw.strip():
             raise ValueError("it is empty")
-    for number, line in enumerate(filter(None, raw.split(b"\n")), start=1):
+        is_parquet = path.suffix == ".parquet"
+        lines = _litsearch_lines(path) if is_parquet else filter(None, raw.split(b"\n"))
+    for number, line in enumerate(lines, start=1):
         wanted = "a JSON object with at least title and an id of its own"
         with reading(f"{path}, line {number},", "a paper", wanted):
             paper = CorpusPaper.model_validate_json(line)

@@ -16,11 +16,14 @@ class ProviderError(Exception):
 
 
 class ReadError(Exception):
-    """The text of a paper is not available; the message is shown to the agent."""
+    """A text, or a kind of search, that a provider does not have; the message is shown to the agent."""
 
 
 class Paper(Shape):
-    """A search hit; `date` is ISO if known, `ids` are like `arxiv:...` and `doi:...`, `pdf` is a URL."""
+    """A search hit; `date` is ISO if known, and `ids` are like `arxiv:...` and `doi:...`.
+
+    `pdf` is the URL of its text: None if none is listed, "" if the service lists an empty one.
+    """
 
     id: str
     title: str
@@ -30,7 +33,15 @@ class Paper(Shape):
     citations: int | None = None
     authors: tuple[str, ...] = ()
     ids: frozenset[str] = frozenset()
-    pdf: str = ""
+    pdf: str | None = None
+
+
+class Snippet(Shape):
+    """A passage of a paper that matches a query, with the heading that it is under, if known."""
+
+    paper: Paper
+    text: str
+    heading: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,13 +76,16 @@ class Scope:
 
 
 class SearchProvider(Protocol):
-    """A search engine over papers that can also give their text."""
+    """A search engine over papers that can also give passages and texts; must be thread-safe."""
 
     def search(self, query: str, sort: Sort, scope: Scope, limit: int) -> list[Paper]:
-        """At most `limit` papers within `scope`; raises `ProviderError`."""
+        """At most `limit` papers within `scope`; raises `ProviderError`, or `ReadError` for an order."""
+
+    def snippets(self, query: str, scope: Scope, limit: int) -> list[Snippet]:
+        """At most `limit` passages of papers within `scope`; raises `ReadError` or `ProviderError`."""
 
     def read(self, paper: Paper) -> list[Section]:
-        """The paper's text; raises `ReadError` if it is not available, or `ProviderError`."""
+        """The paper's text; raises `ReadError` if there is none, or `ProviderError`."""
 
     def describe(self) -> dict[str, Any]:
         """The facts that identify the provider and its corpus in a result file."""

@@ -1,5 +1,6 @@
 """CiteME as a task of Inspect, by the real package and its mock model."""
 
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -73,6 +74,54 @@ def test_a_model_is_told_what_it_may_do_and_stopped_where_it_may_not(runs, tmp_p
     assert "no-such-id" in seen[1]
 
 
+def test_failed_calls_use_up_the_actions_and_so_end(runs, tmp_path):
+    """Wrong arguments, JSON that cannot be parsed, and an unknown tool."""
+    cut = runs.call("search_relevance", query="x")
+    cut.message.tool_calls[0].parse_error = "not JSON"
+    behaviours = [
+        lambda: runs.call("search_relevance", words="x"),
+        lambda: cut,
+        lambda: runs.call("fly", to="the moon"),
+    ]
+    turn = dict(zip([s.excerpt for s in TEST.samples], behaviours, strict=False))
+    log = runs.task_run(tmp_path, lambda number, m, tools: turn[m[1].text](), limit=3)
+    for sample in log.samples:
+        record = sample.store["record"]
+        assert record["status"] == "action_limit"
+        assert len(record["events"]) == 15
+        assert all(event["error"] for event in record["events"])
+        assert sum(m.role == "assistant" for m in sample.messages) == 15
+
+
+def test_titles_from_memory_are_guesses(runs, tmp_path):
+    title = TEST.samples[0].titles[0]
+    task = runs.citeme(commands="none")
+    log = runs.task_run(tmp_path, lambda *_: runs.say(f" {title} "), task, limit=2)
+    assert [s.store["record"]["status"] for s in log.samples] == ["guessed"] * 2
+    assert runs.means(log) == {"correct": 0.5, "strict": 0.5, "found": 0}
+
+
+def test_citeguards_actions_are_tools(runs, tmp_path):
+    def reply(number, messages, tools):
+        if number == 0:
+            return runs.call("search_text_snippet", query="entropy minimization at test time")
+        if number == 1:
+            return runs.call("ask_for_more_context", query="which task?")
+        paper = re.findall(r"^id: (\S+)$", "\n".join(m.text for m in messages), re.M)[0]
+        if number == 2:
+            return runs.call("find_in_text", paper_id=paper, query="entropy")
+        return runs.call("select", paper_id=paper)
+
+    log = runs.task_run(tmp_path, reply, runs.citeme(commands="citeguard"), limit=1)
+    record = log.samples[0].store["record"]
+    assert record["status"] == "selected"
+    names = ["search_text_snippet", "ask_for_more_context", "find_in_text", "select"]
+    assert [event["action"] for event in record["events"]] == names
+    shown = [m.text for m in log.samples[0].messages if m.role == "tool"]
+    assert "passage:" in shown[0]
+    assert "No more context" in shown[1]
+
+
 def test_the_output_of_another_solver_is_the_title(runs, tmp_path):
     task = runs.citeme()
     task.solver = runs.generate()
@@ -116,3 +165,5 @@ def test_inspect_finds_the_task_by_its_name(runs, tmp_path):
 def test_wrong_names_are_told(runs):
     with pytest.raises(HoldfastError, match="commands"):
         runs.citeme(commands="fly")
+    with pytest.raises(HoldfastError, match="search 'foo'"):
+        runs.citeme(search="foo")

@@ -1,4 +1,4 @@
-"""A language model's server: its errors are told apart, its key stays secret, its replies are cached."""
+"""A language model's server: its errors are told apart, its key stays secret, long waits are bounded."""
 
 import socket
 
@@ -41,11 +41,18 @@ def sample_run(lm, repeat=0, **options):
         (completion(""), "bad_format"),
         (Reply({"error": {"message": "boom"}}, 500), "provider_error"),
         (Reply({"error": {"message": "slow down"}}, 429), "provider_error"),
-        (Reply({"error": {"message": "what?"}}, 400), "provider_error"),
+        (Reply({"error": {"message": "what?"}}, 400), "refused"),
+        (Reply({"detail": "prompt exceeds the context window"}, 400), "context"),
+        (Reply({"object": "error", "message": "too many tokens", "code": 400}, 400), "context"),
+        (Reply({"error": "`inputs` tokens + `max_new_tokens` must be <= 9"}, 422), "context"),
+        (Reply({"detail": [{"msg": "the input is not text"}]}, 422), "refused"),
         (Reply("<html>gateway</html>", 200), "provider_error"),
         (Reply("{}", stall=2.0), "provider_error"),
     ],
-    ids=["context", "llama.cpp", "policy", "filter", "empty", "500", "429", "400", "html", "stall"],
+    ids=[
+        *("context", "llama.cpp", "policy", "filter", "empty", "500", "429", "400"),
+        *("detail", "flat", "tgi", "list", "html", "stall"),
+    ],
 )
 def test_failures_are_told_apart_and_recorded(agent, reply, status):
     with chat(lambda messages: reply) as base:
@@ -98,36 +105,9 @@ def test_usage_is_recorded_and_the_key_is_not(monkeypatch):
         record = sample_run(model_at(base))
     assert heard[1:] == ["Bearer s3cret"] * 2
     assert [call.usage.get("input_tokens") for call in record.calls] == [100, None]
-    assert record.status == "provider_error"
+    assert record.status == "refused"
     assert "s3cret" not in record.calls[-1].error
     assert "[removed]" in record.calls[-1].error
-
-
-def test_known_replies_are_repeated_from_the_cache_with_their_costs(tmp_path):
-    """Not those of another repeat; a copied cache repeats a run without its server."""
-    asked = []
-
-    def reply(messages):
-        asked.append(messages)
-        return in_turn(messages)
-
-    with chat(reply) as base:
-        options = {"cache": tmp_path / "cache"}
-        first = sample_run(model_at(base, **options))
-        again = sample_run(model_at(base, **options))
-        assert len(asked) == 2
-        sample_run(model_at(base, **options), repeat=1)
-        assert len(asked) == 4
-        sample_run(model_at(base))
-        assert len(asked) == 6
-    unplugged = sample_run(model_at(base, **options, tries=1))
-    assert unplugged.selection == first.selection
-    assert sample_run(model_at(base, **options, tries=1), repeat=2).status == "provider_error"
-    assert [c.usage["input_tokens"] for c in first.calls] == [100, 100]
-    untimed = [[c.model_dump(exclude={"seconds"}) for c in run.calls] for run in (first, again)]
-    assert {c["usage"]["input_tokens"] for c in untimed[1]} == {100}
-    assert [c["reply"] for c in untimed[0]] == [c["reply"] for c in untimed[1]]
-    assert again.selection == first.selection
 
 
 def test_servers_of_ones_own_are_sent_max_tokens_and_reasoning_models_are_not():
@@ -158,3 +138,63 @@ def test_a_reply_that_was_cut_off_says_so():
     with chat(lambda messages: completion("[[ ## reason ## ]]\nIt goes on and", "length")) as base:
         record = sample_run(model_at(base))
     assert record.detail.startswith("the reply was cut off (see --max-tokens): its fields")
+
+
+@pytest.mark.parametrize("message", ["Unsupported value: 'temperature'", "max_tokens is too large"])
+def test_settings_that_every_request_breaks_end_the_run(message):
+    wrong = Reply({"error": {"message": message}}, 400)
+    with chat(lambda messages: wrong) as base, pytest.raises(HoldfastError, match="--temperature"):
+        sample_run(model_at(base))
+
+
+def test_a_long_wait_that_a_server_asks_for_is_bounded_and_printed(monkeypatch, capsys):
+    waited: list[float] = []
+    monkeypatch.setattr("time.sleep", waited.append)
+    answers = iter(
+        [
+            Reply("busy", 429, {"Retry-After": "3600"}),
+            Reply("", 503, {"Retry-After": "7"}),
+            *REPLIES,
+        ]
+    )
+    with chat(lambda messages: next(answers)) as base:
+        record = sample_run(model_at(base))
+    assert record.status == "selected"
+    assert [seconds for seconds in waited if seconds > 1] == [60.0, 7.0]
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "hosted_vllm/m asks to wait 3,600 s (Retry-After); at most 60 s" in line
+
+
+def test_parameters_and_schemas_reach_the_server():
+    bodies = []
+
+    def respond(method, path, query, body, headers):
+        bodies.append(body)
+        return completion('{"title": "A title"}')
+
+    with serve(respond) as base:
+        for options in (
+            {},
+            {"structured": True, "seed": 7, "reasoning_effort": "low"},
+        ):
+            lm = language_model("m", api_base=f"{base}/v1", **options)
+            assert sample_run(lm, commands="none", form="json").selection.title == "A title"
+            assert {name: describe(lm).get(name) for name in options} == options
+    plain, enforced = [body for body in bodies if body]
+    assert "response_format" not in plain
+    assert enforced["response_format"]["json_schema"]["schema"]["required"] == ["title"]
+    assert enforced["seed"] == 7
+    assert "low" in str(enforced.get("reasoning_effort") or enforced.get("reasoning"))
+
+
+@pytest.mark.parametrize(
+    "marker", ["\n[[ ## completed ## ]]", " [[ ## completed ## ]]", " [[ ## compl"]
+)
+def test_the_end_marker_is_no_part_of_an_answer(marker):
+    replies = [
+        f"[[ ## title ## ]]\nA title{marker}",
+        f"[[ ## title ## ]]\nA title{marker} and more",
+    ]
+    for reply in replies:
+        with chat(lambda messages, reply=reply: reply) as base:
+            assert sample_run(model_at(base), commands="none").selection.title == "A title"

@@ -5,10 +5,10 @@ from cite_samples import row, write
 from conversations import SAMPLE, SEARCH, converse
 from servers import chat, scholar
 
-from holdfast import HoldfastError
 from holdfast.agents import citeme_prompts as prompts
+from holdfast.agents import data
 from holdfast.agents.cite import main
-from holdfast.agents.citeme import CiteMEAgent, parsed
+from holdfast.agents.citeme import CiteMEAgent
 from holdfast.agents.data import load
 from holdfast.agents.paper_settings import beside_paper, differences
 from holdfast.agents.records import Header, read
@@ -52,7 +52,7 @@ def test_a_conversation_in_json_reads_whole_papers_and_selects():
     ("reply", "said"),
     [
         ("I do not know.", "no JSON"),
-        ('{"reason": "x", "action": {"name": "select", "paper_id": "eata-2022"', "not JSON"),
+        ('{"reason" x', "lacks the reason"),
         ('{"action": {"name": "select", "paper_id": "x"}}', "lacks the reason"),
         ('{"reason": "x", "action": "select"}', "lacks the reason"),
         (say("select", "x").replace("select", "choose"), "none of the actions"),
@@ -66,17 +66,11 @@ def test_a_reply_that_cannot_be_used_ends_the_sample(reply, said):
     assert said in record.detail
 
 
-def test_words_before_the_object_and_a_fence_around_it_are_dropped():
-    assert parsed(f"Let me see.\n```json\n{TAKE}\n```\n", ("select",)) == ("select", "eata-2022")
-    broken_line = TAKE.replace("because", "one\ntwo")
-    assert parsed(broken_line, ("select",)) == ("select", "eata-2022")
-
-
 def test_reading_takes_ids_of_the_last_search_and_selecting_those_of_any():
     other = say("search_citation_count", "image classification residual network")
     record, sent = scripted([FIND, other, say("read", "eata-2022"), say("select", "no-id"), TAKE])
-    assert "Not the last search" in sent[3][-1]["content"]
-    assert "No search" in sent[4][-1]["content"]
+    assert sent[3][-1]["content"].startswith("No search has shown a paper eata-2022.")
+    assert "['" in sent[4][-1]["content"]
     acted = [e.action for e in record.events if e.kind == "action"]
     assert acted == ["search_relevance", "search_citation_count", "read", "select", "select"]
     assert record.status == "selected"
@@ -86,10 +80,11 @@ def test_last_action_is_announced_and_must_select():
     record, sent = scripted([FIND] * 20)
     assert record.status == "action_limit"
     assert len(sent) == 15
-    assert [prompts.LAST in p[-1]["content"] for p in sent] == [False] * 14 + [True]
+    last = prompts.prompt("search+read", False).last
+    assert [last in p[-1]["content"] for p in sent] == [False] * 14 + [True]
 
 
-def test_six_settings_have_six_prompts_and_the_authors_files_replace_ours(tmp_path):
+def test_six_settings_have_six_prompts():
     ours = {s: prompts.prompt(*s) for s in SETTINGS}
     assert len({p.system for p in ours.values()}) == 6
     for (commands, demonstration), prompt in ours.items():
@@ -98,17 +93,6 @@ def test_six_settings_have_six_prompts_and_the_authors_files_replace_ours(tmp_pa
         assert (prompts.ADVICE in prompt.introduction) == (
             (commands, demonstration) == ("search+read", True)
         )
-    for name in set(prompts.AUTHORS_FILES.values()):
-        (tmp_path / name).write_text(f"From {name}. <FORMAT_INSTRUCTIONS>")
-    for (commands, demonstration), name in prompts.AUTHORS_FILES.items():
-        given = prompts.prompt(commands, demonstration, tmp_path)
-        assert given.system.startswith(f"From {name}.")
-        assert ('"action"' in given.system) == (commands != "none")
-    (tmp_path / "format_instructions.txt").write_text("in JSON, please")
-    assert prompts.prompt("search", False, tmp_path).system.endswith("in JSON, please")
-    (tmp_path / "few_shot_search.txt").unlink()
-    with pytest.raises(HoldfastError, match="--prompts"):
-        prompts.prompt("search+read", True, tmp_path)
 
 
 @pytest.mark.parametrize("lead_in", ["", "Based on the excerpt, it is: ", "My best guess: "])
@@ -120,11 +104,10 @@ def test_without_commands_a_guess_may_have_a_lead_in(lead_in):
     assert len(sent[0]) == 2
 
 
-def test_a_run_in_the_papers_settings_says_so_and_what_departs_from_them(tmp_path):
-    (tmp_path / "zero_shot_search.txt").write_text("Find it. <FORMAT_INSTRUCTIONS>")
+def test_a_run_in_the_papers_settings_says_so_and_what_departs_from_them(tmp_path, monkeypatch):
     parts = ["train"] * 11 + ["test"] * 119
     rows = [row(id=str(k), split=part) for k, part in enumerate(parts)]
-    data, out = write(tmp_path / "CiteME.csv", rows), tmp_path / "run.jsonl"
+    path, out = write(tmp_path / "CiteME.csv", rows), tmp_path / "run.jsonl"
     fields, turns = [], [say("search_relevance", "things"), say("select", "p1")]
     papers = [{"paperId": "p1", "title": "things hold", "year": 2019}]
 
@@ -133,15 +116,22 @@ def test_a_run_in_the_papers_settings_says_so_and_what_departs_from_them(tmp_pat
 
     with scholar(papers, note_field) as s2, chat(lambda m: turns[len(m) // 2 - 1]) as lm:
         command = (
-            f"run --data {data} --limit 1 --prompt citeme --prompts {tmp_path} --model m "
-            f"--api-base {lm}/v1 --search semantic-scholar --s2-api {s2}/graph/v1 --out {out}"
+            f"run --data {path} --limit 1 --prompt citeme --model m --api-base {lm}/v1 "
+            f"--search semantic-scholar --search-api {s2}/graph/v1 --out {out}"
         )
         assert main(command.split()) == 0
-    header, dataset = read(out)[0], load(data).select("test")
+    header, dataset = read(out)[0], load(path).select("test")
     assert fields == ["Computer Science"]
     assert header.budget == {"results": 10, "max_actions": 15, "read_chars": "all"}
+    assert differences(header, dataset) == ["--prompts ours instead of authors"]
+    content = header.plain()
+    content["agent"]["prompts"] = "authors"  # of a clone, which is not bundled
+    header = Header.model_validate(content)
     assert differences(header, dataset) == []
     figures = {"n": 119, "missing": 0}
+    # A file with CiteME's numbers of rows is not CiteME.
+    assert "not CiteME's data" in beside_paper(header, dataset, figures, "run.jsonl")
+    monkeypatch.setattr(data, "PUBLISHED_SHA256", dataset.sha256)
     beside = beside_paper(header, dataset, figures, "run.jsonl")
     assert "holdfast paper citeme --runs DATASET.csv run.jsonl" in beside
     for part, key, value, said in [
@@ -154,6 +144,11 @@ def test_a_run_in_the_papers_settings_says_so_and_what_departs_from_them(tmp_pat
         ("budget", "results", 4, "--results 4 instead of 10"),
         ("provider", "name", "local", "--search local instead of semantic-scholar"),
         ("provider", "field", None, "--field None instead of Computer Science"),
+        ("provider", "as_published", False, "searches as published False instead of True"),
+        ("budget", "date_cap", "none", "--date-cap none instead of excerpt"),
+        ("agent", "max_tokens", 96, "--max-tokens 96 instead of None"),
+        ("agent", "seed", 1, "--lm-option {'seed': 1} instead of {}"),
+        ("agent", "demonstration", "optimised", "its demonstration is an optimised program"),
     ]:
         content = header.plain()
         content[part][key] = value

@@ -1,4 +1,4 @@
-"""A real, very small language model's replies, recorded once, are judged as they were live."""
+"""Replies of real, small language models, recorded once, are judged as they were live."""
 
 import json
 from collections import Counter, defaultdict
@@ -12,6 +12,9 @@ from holdfast.agents.records import read
 
 # SmolLM2-135M-Instruct (Q4_1), 2026-11-22; docs/citeme-small-models.md says how it was recorded.
 TAPE = GOLDEN / "citeme" / "smollm2-135m.jsonl"
+# Qwen2.5-Coder-1.5B-Instruct (Q4_K_M), 2026-11-28, from memory, on all of mini-cite's test split.
+WORLD = GOLDEN / "citeme" / "qwen2.5-coder-1.5b.world.jsonl"
+RUN = GOLDEN / "citeme" / "qwen2.5-coder-1.5b-none-citeme.jsonl"
 OPTIONS = "--results 2 --max-actions 3 --read-chars 600 --max-tokens 96 --workers 1"
 
 
@@ -68,3 +71,18 @@ def test_what_the_model_said_ends_as_it_did_live(
         assert any(call.reply for call in record.calls)
         assert bool(record.detail) == (record.selection is None)
     assert ("does not follow --prompt" in said) == (set(ended) == {"bad_format"})
+
+
+def sample_lines(path):
+    return sorted(line for line in path.read_bytes().splitlines() if b'"type":"sample"' in line)
+
+
+def test_a_whole_run_of_a_real_model_is_replayed_from_its_world(tmp_path, capsys):
+    out = tmp_path / "run.jsonl"
+    line = "run --model Qwen2.5-Coder-1.5B-Instruct --api-base http://127.0.0.1:8912/v1"
+    line += f" --commands none --prompt citeme --max-tokens 96 --replay {WORLD} --out {out}"
+    # No server answers at that address.
+    assert main(line.split()) == 0
+    assert "no request was sent" in capsys.readouterr().out
+    assert sample_lines(out) == sample_lines(RUN)
+    assert len(sample_lines(out)) == 43

@@ -16,6 +16,8 @@ from holdfast.agents.search.client import Client
 from holdfast.agents.search.local import LocalSearch
 from holdfast.agents.search.pdf import extract
 from holdfast.agents.search.provider import Paper, ProviderError, ReadError, Scope
+from holdfast.agents.search.recorded import RecordedSearch
+from holdfast.agents.world import World
 
 QUICK = {"tries": 3, "backoff": 0.0, "timeout": (5.0, 0.2)}
 SEARCH = LocalSearch(MINI_CITE_CORPUS)
@@ -109,9 +111,51 @@ def test_null_fields_are_no_errors():
         # `year` is null, so the server's own filter is left alone.
         hits = semantic_scholar(base).search("deep", "relevance", Scope(), 10)
     assert [p.id for p in hits] == ["a", "d"]
-    assert hits[0].pdf == ""
+    assert hits[0].pdf is None
     assert hits[1].ids == {"arxiv:2001.00001", "doi:10.1/x"}
     assert hits[1].pdf == "https://arxiv.org/pdf/2001.00001"
+
+
+def test_malformed_hits_are_skipped():
+    wrong = [
+        {"year": "2019"},
+        {"citationCount": 1.5},
+        {"publicationDate": ""},
+        {"openAccessPdf": "https://example.org/x.pdf"},
+        {"authors": ["A. Author"]},
+        {"paperId": 17},
+    ]
+    listed = [hit | changes for hit, changes in zip(papers(len(wrong)), wrong, strict=True)]
+    with scholar([*listed, {"paperId": "last", "title": "deep last"}]) as base:
+        hits = semantic_scholar(base).search("deep", "relevance", Scope(), 10)
+    assert [p.id for p in hits] == ["last"]
+
+
+def test_passages_are_searched_within_the_date_limit():
+    asked = []
+
+    def match(number, title):
+        paper = {"corpusId": number, "title": title}
+        return {"paper": paper, "snippet": {"text": f"{title} hold.", "section": "1"}, "score": 1}
+
+    def fault(path, query):
+        if path != "/graph/v1/snippet/search":
+            return None
+        asked.append(query)
+        entries = [match(7, "Widgets"), match(8, "The source"), {"paper": {}}, match(9, "Bolts")]
+        return Reply({"data": entries, "retrievalVersion": "x"})
+
+    with scholar([], fault) as base:
+        scope = Scope("The source", "2023-06-30")
+        passages = semantic_scholar(base, field="Computer Science").snippets("widgets", scope, 5)
+        assert semantic_scholar(base).snippets(" ", scope, 5) == []
+    assert [(s.paper.id, s.text, s.heading) for s in passages] == [
+        ("CorpusId:7", "Widgets hold.", "1"),
+        ("CorpusId:9", "Bolts hold.", "1"),
+    ]
+    (query,) = asked
+    assert (query["query"], query["publicationDateOrYear"]) == ("widgets", ":2023-06-30")
+    assert (query["limit"], query["fieldsOfStudy"]) == ("10", "Computer Science")
 
 
 @pytest.mark.parametrize(
@@ -188,7 +232,7 @@ def test_a_client_spaces_requests_of_all_threads():
 # ---- papers ----
 
 
-def test_pages_are_read_once_and_then_from_the_cache(tmp_path):
+def test_pages_are_read_once_and_then_from_the_world(tmp_path):
     calls = []
 
     def respond(method, path, *rest):
@@ -197,7 +241,7 @@ def test_pages_are_read_once_and_then_from_the_cache(tmp_path):
         return moved if path == "/a.pdf" else Reply(pdf("first words", "second page"), headers=PDF)
 
     with serve(respond) as base:
-        search = semantic_scholar(base, cache=tmp_path)
+        search = RecordedSearch(semantic_scholar(base), World(tmp_path / "world.jsonl"))
         paper = Paper(id="a", title="A", pdf=f"{base}/a.pdf")
         first = search.read(paper)
         assert search.read(paper) == first
@@ -235,6 +279,13 @@ def test_bad_downloads_end_soon_and_say_why(reply, said, monkeypatch):
 def test_broken_pdfs_are_read_errors(data, said):
     with pytest.raises(ReadError, match=said):
         extract(data)
+
+
+def test_a_long_pdf_is_read_to_its_last_page():
+    sections = extract(pdf(*(f"text of page {k}" for k in range(1, 501))))
+    assert len(sections) == 500
+    assert sections[-1].heading == "page 500"
+    assert sections[-1].text.strip() == "text of page 500"
 
 
 def test_a_pdf_that_takes_too_long_is_given_up():

@@ -52,7 +52,12 @@ def test_without_runs_the_papers_cells_are_shown_and_nothing_is_judged() -> None
 
 
 def result_file(
-    folder: Path, model: str, setting: tuple[str, bool], count: int, steps: int, repeats: int = 2
+    folder: Path,
+    model: str,
+    setting: tuple[str, bool | str],
+    count: int,
+    steps: int,
+    repeats: int = 2,
 ) -> Path:
     """Repeats of a model in a setting, right on about `count` samples after so many actions."""
     commands, shown = setting
@@ -102,6 +107,16 @@ def test_claims_are_judged_where_runs_are_given(tmp_path: Path) -> None:
     assert states("citeme/T4", swapped)["commands-help"] == "does not hold"
     some = [path for path in ours if "search, demo" not in path.name]
     assert states("citeme/T4", some)["commands-help"] == "not judged"
+
+
+def test_an_optimised_program_is_in_no_cell_of_the_paper(tmp_path: Path) -> None:
+    optimised = result_file(tmp_path, "openai/gpt-4o", ("search", "optimised"), 20, steps=4)
+    settings = {setting_name(*setting) for setting in SETTINGS}
+    columns = {x for _, _, x, _, _ in CITEME["citeme/T4"]([optimised]).rows}
+    assert columns == {"search, demonstration: optimised"}
+    assert not columns & settings
+    results = numbers.read_results([optimised])
+    assert all(results.within(*setting).empty for setting in SETTINGS)
 
 
 @pytest.mark.parametrize(("steps", "state"), [(5, "holds"), (6, "does not hold")])
@@ -167,7 +182,7 @@ def test_models_have_the_papers_names():
     assert {given: numbers._model_name(given) for given in names} == names
 
 
-def test_runs_on_data_of_citemes_size_stand_beside_its_cells(tmp_path):
+def test_runs_on_citemes_data_stand_beside_its_cells(tmp_path, monkeypatch):
     """Rows like CiteME's in number; their texts are made up."""
     given = [
         row(
@@ -180,6 +195,7 @@ def test_runs_on_data_of_citemes_size_stand_beside_its_cells(tmp_path):
     ]
     data = write(tmp_path / "DATASET.csv", given)
     dataset, path = load(data).select("test"), tmp_path / "run.jsonl"
+    monkeypatch.setattr("holdfast.agents.data.PUBLISHED_SHA256", dataset.sha256)
     agent = {"name": "citeagent", "model": "openai/gpt-4o", "commands": "search+read"}
     settings = settings_of(dataset, {**agent, "demonstration": True}, {"name": "local"})
     with ResultFile(path, settings) as file:
@@ -195,6 +211,9 @@ def test_runs_on_data_of_citemes_size_stand_beside_its_cells(tmp_path):
     assert set(years[years.panel == RUNS].x) == {"before 2024", "2024"}
     with pytest.raises(HoldfastError, match="--runs"):
         numbers.read_results([path])
+    monkeypatch.undo()
+    # Other data of the same size are not CiteME's.
+    assert set(numbers.by_setting(numbers.read_results([data, path]), 4).panel) == {RUNS}
 
 
 def test_published_cells_add_up():

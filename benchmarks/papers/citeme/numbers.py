@@ -132,9 +132,11 @@ def _model_name(name: str) -> str:
     return next(fits, last)
 
 
-def setting_name(commands: str, demonstration: bool) -> str:
+def setting_name(commands: str, demonstration: bool | str) -> str:
     """The name of a setting, such as "search+read, demonstration"."""
     name = "no commands" if commands == "none" else commands
+    if isinstance(demonstration, str):
+        return f"{name}, demonstration: {demonstration}"
     return f"{name}, demonstration" if demonstration else name
 
 
