@@ -6,10 +6,10 @@ the run's folder; every replayed batch is compared, those before the window, too
 
 It finds numbers that the configuration, the stream and the code do not give: changed accuracies, another
 stream or seed, another learning rate. A change of a run from batch b on is found if a window of this run
-ends at b or later (`detection` states the probability). In the environment of the entry each batch must be
-equal. Elsewhere rounding differs and adapting amplifies it, so a change within the tolerance is not found.
-It cannot find a change of batches that are not replayed, a seed or stream chosen among many by its result
-(the track fixes both), rates tuned on the track's own streams, or, from a checkpoint, a forged state in it.
+ends after b (`detection` states the probability). In the environment of the entry each batch must be equal.
+Elsewhere rounding differs and adapting amplifies it, so what is within the tolerance is not found, such as
+a somewhat different learning rate. It cannot find a change of batches that are not replayed, rates tuned on
+the track's streams, or, from a checkpoint, a forged state in it.
 """
 
 import shutil
@@ -91,7 +91,7 @@ def detection(entry: Entry, share: float, runs: int, first: int = 0) -> float:
 
 
 def replay(entry: Entry, window: Window, track: Track, run: Run | None = None) -> Replay:
-    """Run the track's configuration, which `check_form` compares with the entry's, to the window's end.
+    """Run the track's configuration, which `check_configuration` compares, to the end of the window.
 
     run: the run of the entry, whose checkpoints are used if it has some before the window.
 

@@ -41,7 +41,7 @@ def main(argv: list[str]) -> int:
     elif args.action == "check":
         return check(args, track)
     elif args.page:
-        from .page import write_page  # deferred, as below: imports torch
+        from .page import write_page  # deferred, as below: slow imports
 
         print(f"page: {write_page(track)}")
     else:
@@ -72,10 +72,11 @@ def check(args: argparse.Namespace, track: Track) -> int:
 
     from ..results.runs import collect
     from . import check as replays
-    from .entry import check_form, read_entry
+    from .entry import check_configuration, check_form, read_entry
 
     entry = read_entry(args.entry)
     check_form(entry, track)
+    check_configuration(entry, track)
     seed = secrets.randbits(32) if args.seed is None else args.seed
     runs = {(run.stream, run.seed): run for run in collect(args.runs)} if args.runs else {}
     random, number = np.random.default_rng(seed), len(entry.runs)

@@ -5,6 +5,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,10 @@ import numpy as np
 from pydantic import BaseModel, Field
 
 from ... import HoldfastError
-from ...callbacks.provenance import installed
 from ...files import read_json, whole_file
 from ..results.run_statistics import last_eighth
 from ..results.runs import Run
 from ..suites.cell import Cell
-from ..suites.settings import settings
 from ..suites.suite_schema import validate
 from .track import Key, Track, of_method
 
@@ -124,7 +123,7 @@ def read_entry(path: Path) -> Entry:
 
 
 def check_form(entry: Entry, track: Track) -> None:
-    """Refuse an entry that is incomplete, has impossible numbers, or another configuration.
+    """Refuse an entry that is incomplete or has impossible numbers.
 
     Raises:
         HoldfastError: what differs from the track.
@@ -142,9 +141,17 @@ def check_form(entry: Entry, track: Track) -> None:
                 f"{name} has impossible numbers for {_listed([result.key])}: {result.images} images in "
                 f"batches of {result.batch_size}. Add it again from the runs."
             )
-    cell = next(iter(cells.values()))
+
+
+def check_configuration(entry: Entry, track: Track) -> None:
+    """Refuse an entry with other settings than the track's.
+
+    Raises:
+        HoldfastError: the first setting that differs.
+    """
+    cell = next(iter(track.cells(entry.method).values()))
     stated = Cell(cell.names, cell.folder, {**cell.config, **entry.configuration}, {})
-    check_settings(stated, cell, f"{name} has", track)
+    check_settings(stated, cell, f"The entry {entry.method} has", track)
 
 
 def check_settings(cell: Cell, expected: Cell, subject: str, track: Track) -> None:
@@ -153,6 +160,8 @@ def check_settings(cell: Cell, expected: Cell, subject: str, track: Track) -> No
     Raises:
         HoldfastError: the first setting that differs, of the stream, the rule of rates or the rest.
     """
+    from ..suites.settings import settings  # deferred: imports torch
+
     both = [{k: s.value for k, s in settings(each).items()} for each in (cell, expected)]
     for path in dict.fromkeys([*both[1], *both[0]]):
         values = [side.get(path) for side in both]
@@ -198,7 +207,7 @@ def entry_of(runs: Iterable[Run], track: Track) -> Entry:
         method=method,
         backbone=str(first.cell["config"]["model"]["init_args"]["backbone"]),
         weights=first.weights or "",
-        version=str(installed("holdfast")),
+        version=version("holdfast"),
         configuration=of_method(cells[first.stream, first.seed or 0]),
         runs=[_result(by_key[key]) for key in cells],
     )

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ... import HoldfastError
 from ...files import whole_file
 from ..results.collapse import has_collapsed
 from ..results.run_statistics import deviation, last_eighth
@@ -95,7 +96,8 @@ def text(track: Track, form: str = "text") -> Iterator[str]:
     for stream, table in rows(read_entries(track)).items():
         head = [column.head or column.name for column in COLUMNS]
         lines = [[column.of(row) for column in COLUMNS] for row in table]
-        yield f"{stream} ({track.name}, seeds {_seeds(track)})"
+        title = f"{stream} ({track.name}, seeds {_seeds(track)})"
+        yield f"**{title}**" if form == "markdown" else title
         yield formatted([head, *lines], form)
 
 
@@ -104,7 +106,13 @@ def _seeds(track: Track) -> str:
 
 
 def write_page(track: Track, page: Path = PAGE) -> Path:
-    """Replace the tables of the track in the page."""
+    """Replace the tables of the track in the page.
+
+    Raises:
+        HoldfastError: if there is no page, as in an installed package.
+    """
+    if not page.exists():
+        raise HoldfastError(f"There is no page {page}. Run this command in a clone of Holdfast.")
     content = page.read_text(encoding="utf-8")
     before, begin, rest = content.partition(_BEGIN.format(track.name))
     after = rest.partition(_END)[2]

@@ -39,7 +39,7 @@ def pairs(results: Mapping[str, Sequence[Result]]) -> list[Pair]:
         differences.append(student(*numbers))
         p_values.append(2 * float(stdtr(freedom, -abs(mean) / error)) if error else float(not mean))
     rows = zip(names, differences, holm(p_values), strict=True)
-    return [Pair(method, other, *values) for (method, other), *values in rows]
+    return [Pair(*both, difference, distinct) for both, difference, distinct in rows]
 
 
 def tiers(accuracies: Mapping[str, float], compared: Sequence[Pair]) -> dict[str, int]:
@@ -50,8 +50,8 @@ def tiers(accuracies: Mapping[str, float], compared: Sequence[Pair]) -> dict[str
     distinct or not.
 
     >>> same = student(0.0, 0.1, 9, 3)
-    >>> found = [Pair("A", "B", same, False), Pair("A", "C", same, True), Pair("B", "C", same, False)]
-    >>> tiers({"C": 0.1, "A": 0.3, "B": 0.2}, found)
+    >>> compared = [Pair("A", "B", same, False), Pair("A", "C", same, True), Pair("B", "C", same, False)]
+    >>> tiers({"C": 0.1, "A": 0.3, "B": 0.2}, compared)
     {'A': 1, 'B': 1, 'C': 2}
     """
     distinct = {frozenset((pair.method, pair.other)) for pair in compared if pair.distinct}

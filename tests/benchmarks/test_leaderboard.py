@@ -14,7 +14,13 @@ from common import DATA, model
 from holdfast import HoldfastError
 from holdfast.benchmarks.leaderboard import check as checks
 from holdfast.benchmarks.leaderboard.check import Replay, Window, compare, detection, windows
-from holdfast.benchmarks.leaderboard.entry import Entry, check_form, entry_of, read_entry
+from holdfast.benchmarks.leaderboard.entry import (
+    Entry,
+    check_configuration,
+    check_form,
+    entry_of,
+    read_entry,
+)
 from holdfast.benchmarks.leaderboard.page import PAGE, read_entries, rows, text
 from holdfast.benchmarks.leaderboard.tiers import pairs
 from holdfast.benchmarks.leaderboard.track import Track
@@ -82,6 +88,7 @@ def copied(track: Track, folder: Path) -> list[Path]:
 def test_an_entry_has_what_its_runs_have(track: Track, tent: Entry, tmp_path: Path) -> None:
     entry = read_entry(tent.write(tmp_path))
     check_form(entry, track)
+    check_configuration(entry, track)
     assert entry == tent
     assert entry.configuration["model"]["init_args"]["optimizer"] == RATE
     for run, result in zip(runs_of(track, "Tent"), entry.runs, strict=True):
@@ -284,6 +291,8 @@ def test_committed_entries() -> None:
     """Their forms are those of the track, the page has them, and one window of one is repeated."""
     track = Track()
     entries = read_entries(track)
+    for entry in entries.values():
+        check_configuration(entry, track)
     assert {"Source", "BNAdapt", "Tent"} <= entries.keys()
     page = PAGE.read_text(encoding="utf-8")
     for part in text(track, "markdown"):
