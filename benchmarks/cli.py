@@ -21,6 +21,10 @@ COMMANDS = {
         "benchmarks.suites.tune",
         "choose the settings of a suite's methods by one rule and budget",
     ),
+    "leaderboard": (
+        "benchmarks.leaderboard.command",
+        "compare methods on fixed tracks; add and check entries",
+    ),
     "paper": ("benchmarks.papers.engine.command", "reproduce a table or figure of the papers"),
     "estimators": ("benchmarks.results.estimators", "evaluate accuracy estimators and alarms"),
     "train": ("benchmarks.train.train", "train source models and ensembles"),

@@ -82,6 +82,10 @@ class RunCLI(LightningCLI):
         add("--out", type=Path | None, help="run folder (default: runs/METHOD-TIME)")
         add("--resume", action="store_true", help="resume the run in --out, or start it")
         add("--save_every", type=number, help="steps between checkpoints (default: a minute's)")
+        keep = (
+            "keep all checkpoints, also of a finished run (for `holdfast leaderboard check --runs`)"
+        )
+        add("--keep_checkpoints", type=bool, default=False, help=keep)
         add("--threads", type=number, help="CPU threads; the same number gives the same bits")
         add("--progress", type=bool, default=True, help="show a progress bar")
         add("--channels_last", type=bool, default=False, help="store images and weights as NHWC")
@@ -90,7 +94,8 @@ class RunCLI(LightningCLI):
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         method = self.config.model.class_path.rpartition(".")[2]
         self.out = Path(self.config.out or f"runs/{method}-{datetime.now():%Y%m%d-%H%M%S}")
-        self.keeper = StreamCheckpoint(self.out / CHECKPOINTS, self.config.save_every)
+        number = None if self.config.keep_checkpoints else 2
+        self.keeper = StreamCheckpoint(self.out / CHECKPOINTS, self.config.save_every, number)
         config: dict[str, Any] = {**self.config_init.trainer, **kwargs}
         config["callbacks"] = [*(config["callbacks"] or []), RunRecord(self.out), self.keeper]
         name_apart(config["callbacks"])

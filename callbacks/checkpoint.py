@@ -31,19 +31,20 @@ class StreamCheckpoint(Checkpoint):
     A resumed run gives the same bits as an uninterrupted one: weights, optimizer, method state, random
     numbers, metrics, estimators and record. SIGINT (Ctrl-C) and SIGTERM end it after the current step, with
     a checkpoint; a second Ctrl-C ends it at once. Files are written atomically and load with
-    `weights_only`; a finished run removes them. A run resumed from an earlier checkpoint removes the later
-    ones. To resume: `trainer.test(method, datamodule=stream, ckpt_path=newest(folder), weights_only=True)`.
+    `weights_only`; a finished run removes them, unless it keeps all. A run resumed from an earlier
+    checkpoint removes the later ones. To resume:
+    `trainer.test(method, datamodule=stream, ckpt_path=newest(folder), weights_only=True)`.
 
     Args:
         folder: where this run's checkpoints are written; created if missing.
         every: steps between two checkpoints; default: about one minute's steps.
-        keep: number of recent files to keep.
+        keep: number of recent files to keep; None: all, also of a finished run.
 
     Raises HoldfastError if a file cannot be written, which leaves earlier files intact; or if a new run
     starts in a folder that contains checkpoints of another run.
     """
 
-    def __init__(self, folder: str | Path, every: int | None = None, keep: int = 2) -> None:
+    def __init__(self, folder: str | Path, every: int | None = None, keep: int | None = 2) -> None:
         in_range(1, every=every, keep=keep)
         self.folder, self.every, self.keep = Path(folder), every, keep
         self.steps = 0  # of the whole run, before and after a restart
@@ -103,7 +104,7 @@ class StreamCheckpoint(Checkpoint):
         due = late or (self.every is not None and self.steps % self.every == 0)
         if agreed(self.stopped or due, all=False):
             trainer.save_checkpoint(self._path, weights_only=False)
-            self._remove(trainer, files(self.folder)[self.keep :])
+            self._remove(trainer, [] if self.keep is None else files(self.folder)[self.keep :])
             self._saved = time.monotonic()
             if agreed(self.stopped, all=False):
                 raise KeyboardInterrupt(f"saved after {self.steps} steps; continue with --resume")
@@ -120,7 +121,7 @@ class StreamCheckpoint(Checkpoint):
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._restore_handlers()
-        self._remove(trainer, files(self.folder))
+        self._remove(trainer, [] if self.keep is None else files(self.folder))
         with contextlib.suppress(OSError):  # if there is something else in it
             self.folder.rmdir()
 

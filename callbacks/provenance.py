@@ -28,7 +28,8 @@ from .recovery import Recovery, arguments
 
 _PACKAGES = ("holdfast", "torch", "torchvision", "lightning", "timm", "numpy", "imagecorruptions")
 # What a commit is for: changed results and pages, which commands write, do not count.
-CODE = ("--", ".", ":!*.md", ":!docs", ":!tests", ":!benchmarks/papers/*/results/*")
+_RESULTS = (":!benchmarks/papers/*/results/*", ":!benchmarks/leaderboard/entries/*")
+CODE = ("--", ".", ":!*.md", ":!docs", ":!tests", *_RESULTS)
 
 
 # ---- what a run is --------------------------------------------------------------------------------

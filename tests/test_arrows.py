@@ -30,6 +30,7 @@ ROOMS = {
     "train": {"results", "suites"},
     "corruptions": {"results", "suites"},
     "demo": {"suites"},
+    "leaderboard": {"results", "suites"},
     "live_curve": set(),
     "report_command": {"papers", "results"},
 }

@@ -43,11 +43,12 @@ def _spread(differences: Array, block: int) -> tuple[float, int]:
     return float(means.std() * np.sqrt(count / (count - 1))), count - 1
 
 
-def gap(differences: list[Array], block: int = 1) -> Difference | None:
-    """The mean over one or several runs of the per-batch differences to the source model [n], in [-1,1].
+def mean_and_error(
+    differences: list[Array], block: int = 1
+) -> tuple[float, float, int, int] | None:
+    """The mean over runs of per-batch differences [n], its standard error (`_spread`), freedom, runs.
 
-    The 95 % interval (Student's t, with the error of `_spread`) applies to these runs: batches are
-    resampled, runs are not. None if no batch has labels.
+    None if no batch has labels.
     """
     known = [labelled for run in differences if len(labelled := run[~np.isnan(run)])]
     if not known:
@@ -55,7 +56,17 @@ def gap(differences: list[Array], block: int = 1) -> Difference | None:
     mean = float(np.mean([run.mean() for run in known]))
     errors, freedoms = zip(*(_spread(run, block) for run in known), strict=True)
     error = float(np.sqrt(sum(error**2 for error in errors))) / len(known)
-    return student(mean, error, sum(freedoms), len(known))
+    return mean, error, sum(freedoms), len(known)
+
+
+def gap(differences: list[Array], block: int = 1) -> Difference | None:
+    """The mean over one or several runs of the per-batch differences to the source model [n], in [-1,1].
+
+    The 95 % interval (Student's t, with the error of `_spread`) applies to these runs: batches are
+    resampled, runs are not. None if no batch has labels.
+    """
+    numbers = mean_and_error(differences, block)
+    return None if numbers is None else student(*numbers)
 
 
 def has_collapsed(values: Array, reference: Array, block: int = 1) -> bool | None:

@@ -22,7 +22,7 @@ from .cell import Cell
 INDIFFERENT = {
     *("root", "folder", "calibration", "num_workers", "seed", "on_device", "at_once"),
     *("accelerator", "devices", "logger", "default_root_dir", "out", "progress", "resume"),
-    *("save_every", "seed_everything", "enable_progress_bar", "threads"),
+    *("save_every", "keep_checkpoints", "seed_everything", "enable_progress_bar", "threads"),
     "precorrupted",  # implied by the class of the stream
 }
 # Completes a part of a configuration for the parser.

@@ -43,6 +43,8 @@ def parser() -> argparse.ArgumentParser:
     add("--steps", type=int, help=longer)
     rule = "accuracy estimator of the rule without labels (default: SourceAgreement)"
     add("--estimator", default="SourceAgreement", help=rule)
+    within = "choose the largest rate at most POINTS below the best one (default: 0, the best)"
+    add("--within", type=float, default=0.0, metavar="POINTS", help=within)
     add("--oracle", action="store_true", help="run the suite with the settings of all trials")
     add_run_options(parser, out="runs/tune/NAME")
     add_data_options(parser)
@@ -61,7 +63,9 @@ def main(argv: list[str]) -> int:
     options = RunOptions.parsed(args, command=f"{command} --budget {args.budget}")
     suite = load_suite(args.config, options, args.scale)
     suite["out"] = args.out or f"runs/tune/{Path(args.config).stem}"
-    search = Search(suite, options, args.budget, args.steps, args.estimator, args.oracle)
+    search = Search(
+        suite, options, args.budget, args.steps, args.estimator, args.oracle, args.within
+    )
     try:
         choices, results = search.run()
     except Unfinished as error:
@@ -78,7 +82,8 @@ class Search:
     """The trials of a suite's methods, and the suite with the settings that each rule chooses.
 
     budget: trials of each method and network. steps: batches of a trial, or None. estimator: whose mean the
-    rule without labels maximises. oracle: run the suite with the settings of all trials.
+    rule without labels maximises. oracle: run the suite with the settings of all trials. within: points
+    that the largest rate may cost.
     """
 
     suite: dict[str, Any]
@@ -87,6 +92,7 @@ class Search:
     steps: int | None
     estimator: str
     oracle: bool
+    within: float = 0.0
 
     def run(self) -> tuple[dict[str, Choice], "Results"]:
         """The choices of each rule, which it writes, and the suite's results with all of them."""
@@ -97,10 +103,10 @@ class Search:
         choices: dict[str, Choice] = {"default": default}
         tried = [*choices["default"].values()]
         for rule, score in (("tuned", accuracy), (self.estimator, estimate(self.estimator))):
-            best = self.results(holdout, first).best(score).values()
+            best = self.results(holdout, first).best(score, self.within).values()
             trials = [*first, *(second for trial in best for second in seconds(trial))]
             results = self.results(holdout, trials)
-            choices[rule] = results.best(score)
+            choices[rule] = results.best(score, self.within)
             if equal := results.equal(score):
                 print(f"{rule}: all trials of {', '.join(equal)} are equal; the first is chosen")
             self.write(Path(self.suite["out"], f"{rule}.yaml"), choices[rule].values(), results)
@@ -168,12 +174,16 @@ class Results(NamedTuple):
         groups = grouped(self.runs[trial.name], lambda run: run.seed).values()
         return [100 * float(np.mean(np.array([*map(score, runs)], dtype=float))) for runs in groups]
 
-    def best(self, score: Score) -> Choice:
-        """The trial of each method and network with the highest mean score, the first of equal ones."""
+    def best(self, score: Score, within: float = 0.0) -> Choice:
+        """The trial of each method and network with the highest mean score, the first of equal ones.
+
+        within: points by which a trial with a larger rate may be below it.
+        """
         choice: Choice = {}
         for key, trials in grouped(self.trials, lambda trial: trial.key).items():
             means = np.nan_to_num([np.mean(self.by_seed(t, score)) for t in trials], nan=-np.inf)
-            choice[key] = trials[int(np.argmax(means))]
+            near = [trials[n] for n in np.flatnonzero(means >= means.max() - within)]
+            choice[key] = max(near, key=lambda t: t.values.get("lr", 0.0) if within else 0.0)
         return choice
 
     def equal(self, score: Score) -> list[str]:
