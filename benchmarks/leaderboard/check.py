@@ -96,7 +96,7 @@ def replay(entry: Entry, window: Window, track: Track, run: Run | None = None) -
     run: the run of the entry, whose checkpoints are used if it has some before the window.
 
     Raises:
-        HoldfastError: if stream or weights are not the entry's.
+        HoldfastError: if the stream, its length or the weights are not the entry's.
     """
     result = window.result
     cell = track.cells(entry.method)[result.key]
@@ -107,14 +107,18 @@ def replay(entry: Entry, window: Window, track: Track, run: Run | None = None) -
         options = {"out": str(folder), "resume": first > 0, "progress": False, "trainer": limits}
         from ..test import run as test_run  # deferred: LightningCLI is slow to import
 
-        test_run(merged(cell.config, options))
+        stream = test_run(merged(cell.config, options)).datamodule
         facts, rows = Run.load(folder).provenance, read_rows(folder)
-    claimed = {"stream_id": result.stream_id, "weights": entry.weights}
-    for name, value in claimed.items():
-        if facts[name] != value:
+    for name, claim, fact in (
+        ("stream_id", result.stream_id, facts["stream_id"]),
+        ("images", result.images, stream.images),
+        ("batch_size", result.batch_size, stream.batch_size),
+        ("weights", entry.weights, facts["weights"]),
+    ):
+        if claim != fact:
             raise HoldfastError(
-                f"{_called(entry, result)} states {name} {value}, but the track gives {facts[name]}. "
-                "It is of another stream, network or version of them."
+                f"{_called(entry, result)} states {name} {claim}, but the track gives {fact}. It is of "
+                "another stream, network or version of them."
             )
     accuracies = np.array([row["accuracy"] for row in rows[first:]])
     counts = np.rint(accuracies * result.sizes[first : len(rows)]).astype(int)

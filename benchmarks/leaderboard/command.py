@@ -78,7 +78,8 @@ def check(args: argparse.Namespace, track: Track) -> int:
     check_form(entry, track)
     check_configuration(entry, track)
     seed = secrets.randbits(32) if args.seed is None else args.seed
-    runs = {(run.stream, run.seed): run for run in collect(args.runs)} if args.runs else {}
+    same = [run for run in collect(args.runs) if run.label == entry.method] if args.runs else []
+    runs = {(run.stream, run.seed): run for run in same}
     random, number = np.random.default_rng(seed), len(entry.runs)
     try:
         for sentence in replays.check(

@@ -13,7 +13,7 @@ from ..results.tables import Column, Row
 from ..results.text_table import formatted, points
 from .entry import Entry, Result, check_form, read_entry
 from .tiers import pairs, tiers
-from .track import Track
+from .track import Key, Track
 
 PAGE = Path(__file__).parents[2] / "docs" / "leaderboard.md"
 SOURCE = "Source"
@@ -42,12 +42,20 @@ def read_entries(track: Track) -> dict[str, Entry]:
     """The entries of a track by method.
 
     Raises:
-        HoldfastError: if one cannot be read or differs from the track.
+        HoldfastError: if one cannot be read, or differs from the track or from the others' streams.
     """
-    entries = {}
+    entries: dict[str, Entry] = {}
+    streams: dict[Key, tuple[str, int, int]] = {}
     for path in sorted(track.folder.glob("*.json")):
         entry = read_entry(path)
         check_form(entry, track)
+        for run in entry.runs:
+            stream = (run.stream_id, run.images, run.batch_size)
+            if streams.setdefault(run.key, stream) != stream:
+                raise HoldfastError(
+                    f"{path} has the stream {stream} for {run.stream}, seed {run.seed}, but other "
+                    f"entries have {streams[run.key]}. Add it again from runs of this version."
+                )
         entries[entry.method] = entry
     return entries
 

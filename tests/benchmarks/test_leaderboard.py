@@ -198,6 +198,20 @@ def test_another_rate_or_stream_is_found(track: Track, tent: Entry, tmp_path: Pa
         checks.replay(tent, Window(forged(tent, stream_id="x").runs[0], 0, 1), track)
 
 
+def test_a_shortened_entry_is_found(track: Track, tent: Entry, tmp_path: Path) -> None:
+    """Without the end of a stream, where accuracy may be low."""
+    size = tent.runs[0].batch_size
+    shorter = " ".join(map(str, tent.runs[0].counts[:4]))
+    short = forged(tent, correct=shorter, images=4 * size)
+    with pytest.raises(HoldfastError, match=f"states images {4 * size}, but the track gives"):
+        checks.replay(short, Window(short.runs[0], 0, 2), track)
+    folder = Track("tiny", track.suite, tmp_path)
+    short.write(folder.folder)
+    entry_of(runs_of(track, "Source"), track).write(folder.folder)
+    with pytest.raises(HoldfastError, match="but other entries have"):
+        read_entries(folder)
+
+
 def test_elsewhere_small_differences_pass(tent: Entry) -> None:
     """In another environment a batch may differ a little, and the mean less."""
     result = tent.runs[0]
