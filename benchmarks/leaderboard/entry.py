@@ -242,5 +242,5 @@ def _result(run: Run) -> Result:
     )
 
 
-def _listed(keys: Iterable[Key]) -> str:
+def _listed(keys: Iterable[tuple[str, int | None]]) -> str:
     return "; ".join(f"{stream}, seed {seed}" for stream, seed in keys)

@@ -17,7 +17,7 @@ from .track import Key, Track
 
 PAGE = Path(__file__).parents[2] / "docs" / "leaderboard.md"
 SOURCE = "Source"
-_BEGIN, _END = "<!-- tables of {} -->\n", "<!-- end -->"
+_BEGIN, _END = "<!--tables of {}-->\n", "<!--end-->"
 
 
 def _mean_text(row: Row) -> str:

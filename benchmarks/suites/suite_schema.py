@@ -100,7 +100,8 @@ def validate(model: type[BaseModel], content: Any, source: str) -> None:
         path: list[str] = []
         node: Any = content
         for part in error["loc"]:  # where pydantic names members of unions, too
-            if isinstance(node, dict) and part in node:
+            inside = range(len(node)) if isinstance(node, list) else node
+            if isinstance(node, (dict, list)) and part in inside:
                 path, node = [*path, str(part)], node[part]
         text = error["msg"].removeprefix("Input ").replace("valid dictionary", "mapping")
         if error["type"] == "extra_forbidden":

@@ -291,7 +291,7 @@ def test_a_damaged_entry_is_a_sentence(track: Track, tent: Entry, tmp_path: Path
     content = json.loads(path.read_text())
     content["runs"][0]["correct"] = "12 x"
     write_json(path, content)
-    with pytest.raises(HoldfastError, match="runs/correct"):
+    with pytest.raises(HoldfastError, match="runs/0/correct String should match"):
         read_entry(path)
     too_many = forged(tent, correct=" ".join(["17"] * 12))
     with pytest.raises(HoldfastError, match="impossible numbers"):
