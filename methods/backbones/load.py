@@ -24,7 +24,7 @@ from .libraries import LIBRARIES, Pretrained, filled, lite0, read_checkpoint, un
 from .nets import NETS
 
 ASSETS = Path(__file__).parent / "assets"
-_EMBEDDED = ("glyphs", "digits", "cifar-resnet20")
+_EMBEDDED = ("glyphs", "digits", "cifar-resnet20", "tiny-imagenet")
 # Endings of files with weights, which a class path does not have.
 _FILES = (".safetensors", ".pt", ".pth", ".ckpt", ".bin")
 _CLASS_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
@@ -37,8 +37,8 @@ def load_backbone(name: str) -> nn.Module:
     Its `provenance` says where it comes from, its `preprocessing` how images were resized and cropped to
     evaluate its weights (None if unknown), which sources take by default.
 
-    Names: "glyphs", "digits" or "cifar-resnet20", trained by `holdfast train`; a .safetensors file of
-    that command; "lite0", an EfficientNet for ImageNet (see `lite0`); LIBRARY/ARCHITECTURE.WEIGHTS, as
+    Names: "glyphs", "digits", "cifar-resnet20" or "tiny-imagenet", trained by `holdfast train`; a
+    .safetensors file of that command; "lite0", an EfficientNet for ImageNet (see `lite0`); LIBRARY/ARCHITECTURE.WEIGHTS, as
     "torchvision/resnet50.IMAGENET1K_V1" and
     "timm/vit_base_patch16_224.augreg_in21k_ft_in1k"; "open_clip/ViT-B-32.openai", a zero-shot classifier
     of ImageNet's classes (see `zero_shot`); the same with ":FILE" for weights from a local file;

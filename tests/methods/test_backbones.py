@@ -108,6 +108,14 @@ def test_the_network_for_cifar_loads() -> None:
     assert float(facts["accuracy"]) > 0.88
 
 
+def test_the_network_for_tiny_imagenet_loads() -> None:
+    """Its accuracy needs the images; here, that the file is whole and small."""
+    net, facts = load_backbone("tiny-imagenet"), training_record("tiny-imagenet")
+    assert (ASSETS / "tiny-imagenet.safetensors").stat().st_size < 4_000_000
+    assert net(torch.rand(2, 3, 64, 64)).shape == (2, 200)
+    assert float(facts["accuracy"]) > 0.5
+
+
 def test_weights_hash_sees_every_value() -> None:
     net = GlyphNet(10)
     before = weights_hash(net)
