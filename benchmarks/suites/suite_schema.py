@@ -100,8 +100,8 @@ def validate(model: type[BaseModel], content: Any, source: str) -> None:
         path: list[str] = []
         node: Any = content
         for part in error["loc"]:  # where pydantic names members of unions, too
-            inside = range(len(node)) if isinstance(node, list) else node
-            if isinstance(node, (dict, list)) and part in inside:
+            positions = range(len(node)) if isinstance(node, list) else ()
+            if part in (node if isinstance(node, dict) else positions):
                 path, node = [*path, str(part)], node[part]
         text = error["msg"].removeprefix("Input ").replace("valid dictionary", "mapping")
         if error["type"] == "extra_forbidden":

@@ -38,8 +38,8 @@ def load_backbone(name: str) -> nn.Module:
     evaluate its weights (None if unknown), which sources take by default.
 
     Names: "glyphs", "digits", "cifar-resnet20" or "tiny-imagenet", trained by `holdfast train`; a
-    .safetensors file of that command; "lite0", an EfficientNet for ImageNet (see `lite0`); LIBRARY/ARCHITECTURE.WEIGHTS, as
-    "torchvision/resnet50.IMAGENET1K_V1" and
+    .safetensors file of that command; "lite0", an EfficientNet for ImageNet (see `lite0`);
+    LIBRARY/ARCHITECTURE.WEIGHTS, as "torchvision/resnet50.IMAGENET1K_V1" and
     "timm/vit_base_patch16_224.augreg_in21k_ft_in1k"; "open_clip/ViT-B-32.openai", a zero-shot classifier
     of ImageNet's classes (see `zero_shot`); the same with ":FILE" for weights from a local file;
     "robustbench/Standard" or "robustbench/cifar100/NAME", of its corruption leaderboards; and a user's
