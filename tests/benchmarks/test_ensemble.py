@@ -198,7 +198,7 @@ def test_predictions_made_elsewhere(tmp_path: Path) -> None:
     ("old", "new", "sentence"),
     [
         ("training: probe", "training: prob", "ensembles/probe/training should be 'probe'"),
-        ("subset: [0.3]", "subset: [30]", "ensembles/probe/diversity/subset should be less than"),
+        ("subset: [0.3]", "subset: [30]", "ensembles/probe/diversity/subset/0 should be less than"),
         ("projnorm: 6", "settings: {rate: 6}", "ensembles/probe/settings"),
         ("images: 200", "images: 2000", "images=2000 with first=0 exceeds the 1000 images"),
         ("members: 1}", "members: 1, projnorm: 6}", "training: probe"),
