@@ -48,7 +48,7 @@ def test_a_suite_on_ray(tmp_path: Path) -> None:
         "common": {"trainer": {"accelerator": "cpu"}, "save_every": 1},
         "methods": {"Tent": model("Tent")},
     }
-    file = write(tmp_path, suite, pause=0.1)
+    file = write(tmp_path, suite, pause=0.5)
     short, endless = (tmp_path / f"runs/{stream}-seed43/Tent" for stream in suite["streams"])
     words = ("suite", file, "--backend", "ray", "--jobs", "2", "--retries", "1")
     with started(*words, folder=tmp_path, session=True, environment=QUICK) as process:
