@@ -9,7 +9,7 @@ import torch
 from lightning.pytorch import LightningModule, Trainer
 from torch import Tensor
 
-from .. import HoldfastError, in_range
+from .. import HoldfastError, in_range, step_times
 from .observer import InPredictions, undisturbed
 from .protocols import Adapting, method_of
 
@@ -31,7 +31,7 @@ class OverheadBudget(InPredictions):
         times: time of a step, or those of the steps, again from the first one after the last; None:
             measured.
 
-    Raises HoldfastError if there are times and no `response`.
+    Raises HoldfastError if there are times and no `response`, or `times` is an empty list.
     """
 
     STATE = ("spent", "allowance")
@@ -42,16 +42,13 @@ class OverheadBudget(InPredictions):
         response: float | None = None,
         times: float | Sequence[float] | None = None,
     ) -> None:
-        steps = [times] if isinstance(times, (int, float)) else list(times or ())
+        steps = step_times(times)
         in_range(0, budget=budget, response=response)
-        for seconds in steps:
-            in_range(0, times=seconds)
         if steps and response is None:
             raise HoldfastError("Pass OverheadBudget the response= to which its times refer.")
         self.budget, self.response, self.times, self.steps = budget, response, times, steps
-        self.allowance = (
-            response  # the time of a step that is not counted; None until it is measured
-        )
+        # The time of a step that is not counted; None until it is measured.
+        self.allowance = response
         self.spent = 0.0
 
     @property

@@ -1,6 +1,7 @@
 """Holdfast: how long a model that adapts at test time stays accurate, and if it can detect its collapse."""
 
 import re
+from collections.abc import Sequence
 
 # Control characters, which a terminal would obey, and characters that it cannot encode; line ends stay.
 CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -30,6 +31,19 @@ def in_range(least: float, most: float | None = None, **values: float | None) ->
             continue
         wanted = f"at least {least}" if most is None else f"{least} to {most}"
         raise HoldfastError(f"{name}={value}: pass {wanted}.")
+
+
+def step_times(times: float | Sequence[float] | None) -> list[float]:
+    """The argument `times` of what has a clock as a list; empty if it is None, for measured ones.
+
+    Raises HoldfastError if a time is negative, or a list of them is empty.
+    """
+    steps = [times] if isinstance(times, (int, float)) else list(times or ())
+    for seconds in steps:
+        in_range(0, times=seconds)
+    if times is not None and not steps:
+        raise HoldfastError("times is empty. Pass a number, a list of numbers, or None.")
+    return steps
 
 
 def one_of(*allowed: str, **values: str) -> None:

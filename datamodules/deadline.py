@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .. import HoldfastError, in_range
+from .. import HoldfastError, in_range, step_times
 from ..batch import Batch
 from .loader import Batches, StreamLoader
 from .stream import Stream
@@ -53,11 +53,7 @@ class Deadline(ReorderingWrapper):
         **kwargs: Any,
     ) -> None:
         in_range(0, queue=queue, interval=interval)
-        steps = [times] if isinstance(times, (int, float)) else list(times or ())
-        for seconds in steps:
-            in_range(0, times=seconds)
-        if times is not None and not steps:
-            raise HoldfastError("times is empty. Pass a number, a list of numbers, or None.")
+        steps = step_times(times)
         if stream.start or times is None:
             length_of(stream, type(self).__name__)
         super().__init__(stream, stream.images, **kwargs)

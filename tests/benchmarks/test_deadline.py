@@ -227,6 +227,7 @@ def test_a_measured_run_continues_with_its_queue() -> None:
         (lambda: Deadline(stream(), 1.0, times=2.0, start=3), "within a batch"),
         (lambda: Deadline(stream(epochs=None), 1.0), "needs a stream that ends"),
         (lambda: OverheadBudget(1.0, times=2.0), "response"),
+        (lambda: OverheadBudget(1.0, times=[]), "times is empty"),
         (lambda: Limit.parse("fast"), "multiple of the source"),
         (lambda: Limit.parse("-1"), "multiple of the source"),
     ],
