@@ -5,7 +5,6 @@ import io
 import os
 import tempfile
 import time
-import warnings
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from ... import HoldfastError, methods
+from ... import HoldfastError
 from ...callbacks import AETTA, RunRecord, StreamCheckpoint
 from ...datamodules import Clean, Glyphs
 from ...drawing import panels, saved
@@ -21,8 +20,10 @@ from ...methods.backbones import load_backbone
 from ...run_folder import ROWS
 from ..results.figure import method_colour
 from ..results.report import publish
-from .step_cost import Rows
+from ..test import silence_lightning
+from .step_cost import Rows, rows
 
+_METHODS = ("Tent", "RDumb", "CoTTA", "RoTTA")
 _POINTS = 40  # of each curve
 
 
@@ -83,12 +84,10 @@ def long_runs(args: argparse.Namespace) -> Rows:
     if args.steps < _POINTS:
         raise HoldfastError(f"--steps {args.steps} is too short. Pass at least {_POINTS}.")
     curves: dict[str, list[Point]] = {}
-    for name in args.methods or ["Tent", "RDumb", "CoTTA", "RoTTA"]:
-        kind = getattr(methods, name, None)
-        if not isinstance(kind, type):
-            raise HoldfastError(f"There is no method {name}. `holdfast methods` lists them.")
+    silence_lightning()
+    for name, (kind, arguments) in rows(args.methods or _METHODS).items():
         with tempfile.TemporaryDirectory() as folder:
-            method = kind(load_backbone(args.backbone)).to(args.device)
+            method = kind(load_backbone(args.backbone), **arguments).to(args.device)
             curves[name] = _run(method, Path(folder), args)
             started = time.process_time()
             with redirect_stdout(io.StringIO()):
@@ -118,9 +117,7 @@ def _run(method: Any, folder: Path, args: argparse.Namespace) -> list[Point]:
         enable_model_summary=False,
         inference_mode=False,
     )
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*does not have many workers")
-        trainer.test(method, datamodule=stream, verbose=False)
+    trainer.test(method, datamodule=stream, verbose=False)
     return points.points
 
 

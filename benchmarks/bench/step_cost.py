@@ -4,7 +4,7 @@ import argparse
 import io
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from copy import deepcopy
 from functools import partial
@@ -26,28 +26,30 @@ Rows = Iterator[tuple[str, dict[str, float]]]  # names, and numbers by column
 _CALLS = 4  # steps per round
 
 
-def rows() -> dict[str, tuple[type[TTAMethod], dict[str, Any]]]:
-    """The rows of the table by name: each method, or one of its workloads, with its arguments."""
+def rows(names: Sequence[str] = ()) -> dict[str, tuple[type[TTAMethod], dict[str, Any]]]:
+    """The rows of the table by name: each method, or one of its workloads, with its arguments.
+
+    names: only these, in this order. Raises HoldfastError if there is no such row.
+    """
     kinds: dict[str, Any] = {k: v for k, v in vars(methods).items() if isinstance(v, type)}
     del kinds["TTAMethod"]
-    return {
+    known = {
         f"{name}-{end}" if end else name: (kind, arguments)
         for name, kind in sorted(kinds.items())
         for end, arguments in kind.workloads.items()
     }
+    if unknown := sorted({*names} - known.keys()):
+        raise HoldfastError(f"There is no method {unknown[0]}. Choose from {', '.join(known)}.")
+    return {name: known[name] for name in names or known}
 
 
 def step_costs(args: argparse.Namespace) -> Rows:
     """The row of each method; prints the refusal of a method that does not accept the network."""
-    names, known = args.methods or rows(), rows()
-    if unknown := sorted({*names} - known.keys()):
-        raise HoldfastError(f"There is no method {unknown[0]}. Choose from {', '.join(known)}.")
     layout = torch.channels_last if args.channels_last else torch.preserve_format
     images = torch.rand(args.batch, 3, args.size, args.size)
     images = images.to(args.device, memory_format=layout)
-    for name in names:
+    for name, (kind, arguments) in rows(args.methods or ()).items():
         source, network = (find_network(args.backbone, args.size) for _ in range(2))
-        kind, arguments = known[name]
         try:
             method = kind(network.to(memory_format=layout), **arguments)
         except HoldfastError as refusal:
