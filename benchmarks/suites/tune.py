@@ -108,7 +108,8 @@ class Search:
             results = self.results(holdout, trials)
             choices[rule] = results.best(score, self.within)
             if equal := results.equal(score):
-                print(f"{rule}: all trials of {', '.join(equal)} are equal; the first is chosen")
+                chosen = "largest rate" if self.within else "first"
+                print(f"{rule}: all trials of {', '.join(equal)} are equal; the {chosen} is chosen")
             self.write(Path(self.suite["out"], f"{rule}.yaml"), choices[rule].values(), results)
             tried += results.trials if self.oracle else choices[rule].values()
         results = self.results(self.suite, tried)

@@ -49,6 +49,10 @@ def test_two_methods_with_two_rates(tmp_path: Path, capsys: pytest.CaptureFixtur
     chosen = {cell.names["method"]: cell.config["model"]["init_args"] for cell in grid.cells(suite)}
     assert chosen["Tent"] == {"backbone": "digits", **tuned["Tent"]}
     assert chosen["Source"] == {"backbone": "digits"}
+    for points, rate in (("2", SLOW), ("99", FAST)):
+        assert main([*words, "--within", points]) == 0
+        largest = yaml.safe_load((out / "tuned.yaml").read_text())["digits"]
+        assert largest["Tent"]["optimizer"]["init_args"]["lr"] == rate
 
 
 def test_the_budget_is_the_same_for_all() -> None:
