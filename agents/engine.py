@@ -117,7 +117,7 @@ class Engine:
         )
 
     def _send(self, request: lm15.Request) -> lm15.Response:
-        """Send a request and note its price; a server of one's own has none."""
+        """Send a request and record its price; None for a server at `api_base`."""
         self.was_sent = True
         # The model around this one counts and records the request.
         quiet: dict[str, Any] = {"usage_tracker": None, "callbacks": [], "caller_modules": []}

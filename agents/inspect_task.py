@@ -37,7 +37,7 @@ from .search.provider import ProviderError
 _RECORD = "record"  # key of a sample's record in its store
 _REPAIRS = 1  # maximum repairs of successive replies that call no tool
 _TEMPERATURE = 0.95  # CiteME, section 4
-# Per action: a reply without a tool call, what it is told, a reply, its result, the number of actions left.
+# Per action: a reply without a tool call and the request to call one; a reply, its result and the count.
 _MESSAGE_LIMIT = 6 * MAX_ACTIONS + 10
 _GUESS = """Name the paper that is cited at [CITATION] in an excerpt from a scientific paper.
 

@@ -1,4 +1,4 @@
-"""A language model's server: its errors are told apart, its key stays secret, long waits are bounded."""
+"""A language model's server: kinds of errors, its secret key, and the longest wait."""
 
 import socket
 
