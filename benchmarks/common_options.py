@@ -38,7 +38,7 @@ def add_source(parser: argparse.ArgumentParser, default: str | None = None) -> N
         "--source",
         required=default is None,
         default=default,
-        help="glyphs, digits, or a folder with one sub-folder per class",
+        help="glyphs, digits, tiny-imagenet:FOLDER, or a folder with one sub-folder per class",
     )
     size = (
         "pixels per side (default: the backbone's, resized as its weights were evaluated, or 224)"

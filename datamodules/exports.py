@@ -26,6 +26,7 @@ from .sources.dataset import DatasetSource as DatasetSource
 from .sources.folder import ImageFolder as ImageFolder
 from .sources.folder import ImageNet as ImageNet
 from .sources.glyphs import Glyphs as Glyphs
+from .sources.tiny_imagenet import TinyImageNet as TinyImageNet
 from .stream import Segment as Segment
 from .stream import Stream as Stream
 from .wrapper import ReorderingWrapper as ReorderingWrapper

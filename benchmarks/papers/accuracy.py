@@ -109,8 +109,17 @@ def windows(run: Run, column: str = "accuracy", factor: float = 100) -> list[flo
 
 
 def by_rate(runs: list[Run], panel: str = "") -> Table:
-    """Accuracy by learning rate, with notes on the best rate and the largest rate within COST of it."""
-    table = accuracy(runs, curve="method", x="lr", panel=panel, axis="learning rate")
+    """Accuracy by learning rate, with notes on the best rate and the largest rate within COST of it.
+
+    A method of which intervals between resets were tried has a curve for each.
+    """
+    renamed = {
+        run.label: ", every ".join(filter(None, (run.method, str(run.factors.get("every", "")))))
+        for run in runs
+    }
+    table = accuracy(
+        runs, curve="label", x="lr", panel=panel, renamed=renamed, axis="learning rate"
+    )
     text = "{}: the best rate is {}, the largest within {} points of it {}."
     notes = []
     for panel_name, method in table.cells:

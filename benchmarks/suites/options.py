@@ -11,8 +11,8 @@ from ..common_options import add_share
 from .cell import Cell
 
 DATA_FOLDERS = {  # of the user's data: options, and words in the suites
-    "images": "ImageNet's images in folders named by synset: its validation set, or any others "
-    "(https://image-net.org)",
+    "tiny_imagenet": "Tiny ImageNet, with its validation images in val/SYNSET/ or SYNSET/ "
+    "(http://cs231n.stanford.edu/tiny-imagenet-200.zip)",
     "cifar": "CIFAR-10, as torchvision.datasets.CIFAR10(FOLDER, download=True) stores it, or with images "
     "in test/CLASS/ and train/CLASS/",
 }
@@ -60,6 +60,15 @@ class RunOptions:
         return self.methods is None or cell.names["method"] in self.methods
 
 
+def option(name: str) -> str:
+    """The option of a folder of the user's data.
+
+    >>> option("tiny_imagenet")
+    '--tiny-imagenet'
+    """
+    return f"--{name.replace('_', '-')}"
+
+
 def repeating(*words: str, seeds: Sequence[int] | None = None) -> str:
     """The command that repeats the runs, without their output folder."""
     return shlex.join([*words, *(["--seeds", *map(str, seeds)] if seeds else [])])
@@ -102,7 +111,7 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
     )
     for name, content in DATA_FOLDERS.items():
         parser.add_argument(
-            f"--{name}",
+            option(name),
             dest=f"{name}_folder",
             metavar="FOLDER",
             type=Path,

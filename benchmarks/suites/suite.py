@@ -19,6 +19,7 @@ from .options import (
     add_data_options,
     add_run_options,
     add_suite_file,
+    option,
     repeating,
 )
 
@@ -48,10 +49,12 @@ def check_data_folders(cells: list[Cell], folders: Mapping[str, str]) -> None:
     needed = json.dumps([cell.config for cell in cells], default=str)
     for name, content in DATA_FOLDERS.items():
         if f"{{{name}}}" in needed:
-            raise HoldfastError(f"These runs need {content}. Pass --{name} FOLDER.")
+            raise HoldfastError(f"These runs need {content}. Pass {option(name)} FOLDER.")
         folder = folders.get(name)
         if folder and not Path(folder).is_dir():
-            raise HoldfastError(f"{folder} is not a folder. Pass --{name} FOLDER with {content}.")
+            raise HoldfastError(
+                f"{folder} is not a folder. Pass {option(name)} FOLDER with {content}."
+            )
 
 
 def parser() -> argparse.ArgumentParser:

@@ -9,8 +9,10 @@ from . import ImageSource
 from .arrays import Digits
 from .folder import ImageFolder, ImageNet, has_synsets
 from .glyphs import Glyphs
+from .tiny_imagenet import TinyImageNet
 
-_KINDS: tuple[type[ImageSource], ...] = (Digits, Glyphs, ImageFolder, ImageNet)
+_KINDS: tuple[type[ImageSource], ...] = (Digits, Glyphs, ImageFolder, ImageNet, TinyImageNet)
+_TINY = "tiny-imagenet:"
 
 Labels = Literal["folders", "numbers", "imagenet"] | None
 
@@ -22,7 +24,7 @@ def source_config(
     crop: Literal["random", "center"],
     labels: Labels = None,
 ) -> dict[str, Any]:
-    """Class and arguments of a split of "glyphs" or "digits", or of a folder, of a size or its default.
+    """Class and arguments of a split of "glyphs", "digits" or "tiny-imagenet:FOLDER", or of a folder.
 
     A folder's size is that of the network by default. Its class folders are numbered in alphabetical order
     ("folders"), by their names ("numbers"; None: if these are numbers) or have the numbers of their synsets
@@ -30,12 +32,18 @@ def source_config(
 
     Raises HoldfastError if a folder has a single class folder, as that usually contains the classes.
     """
-    if name in ("digits", "glyphs") and labels is not None:
+    tiny = name.startswith(_TINY)
+    if (name in ("digits", "glyphs") or tiny) and labels is not None:
         raise HoldfastError(f"--labels applies to a folder, not to {name}. Leave it out.")
-    if name == "digits" and size not in (None, Digits.size):
-        raise HoldfastError(
-            f"--size {size} does not apply to digits, which have {Digits.size} pixels. Leave it out."
-        )
+    for kind, of_kind in ((Digits, name == "digits"), (TinyImageNet, tiny)):
+        if of_kind and size not in (None, kind.size):
+            raise HoldfastError(
+                f"--size {size} does not apply to {kind.__name__}, which has {kind.size} pixels. "
+                "Leave it out."
+            )
+    if tiny:
+        folder = name.removeprefix(_TINY)
+        return {"class_path": "TinyImageNet", "init_args": {"root": folder, "split": split}}
     if name in ("digits", "glyphs"):
         sizes = {} if size is None or name == "digits" else {"size": size}
         return {"class_path": name.capitalize(), "init_args": {"split": split, **sizes}}

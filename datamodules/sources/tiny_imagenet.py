@@ -24,10 +24,12 @@ class TinyImageNet(ImageFolder):
         root: the official folder, or one with train/SYNSET/ and val/SYNSET/, or with the validation
             images alone as SYNSET/val_N.JPEG.
         split: "train", "calibration" or "stream".
-        crop: see `DatasetSource`.
+        crop: see `DatasetSource`; by default images are whole.
 
     Raises HoldfastError if `root` does not have the images of all 200 classes.
     """
+
+    size = 64
 
     def __init__(
         self,
@@ -44,7 +46,7 @@ class TinyImageNet(ImageFolder):
                 f"{folder} has its images in one folder. Move each into a folder named by its synset, "
                 f"as {annotations} says, such as {folder / 'n01443537' / 'val_0.JPEG'}."
             )
-        super().__init__(folder, 64, crop)
+        super().__init__(folder, self.size, crop)
         if self.classes != _CLASSES:
             raise HoldfastError(
                 f"{folder} has {self.classes} class folders instead of Tiny ImageNet's {_CLASSES}. Pass "
