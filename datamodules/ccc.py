@@ -16,8 +16,8 @@ from .corruptions import check
 from .sources import ImageSource
 from .stream import Corruptions, Stream
 
-Search = Literal["published", "exact"]
-# Of the exact search, in points: unit and limit of sums of deviations, and how far a mean may be off.
+Search = Literal["published", "exact", "steady"]
+# Of the steady search, in points: unit and limit of sums of deviations, and how far a mean may be off.
 _UNIT, _MOST, _SLACK = 0.02, 400.0, 0.1
 _FEWEST = 3  # walks of a stream whose mean difficulty is near the target
 _DIFFICULTIES = {"easy": 40.0, "medium": 20.0, "hard": 0.0}
@@ -61,12 +61,16 @@ def find_path(
 
     search: "published" is CCC's: from the end backwards, an entry keeps the better of its two
     continuations, which need not be the best path of all (Press et al. 2023, appendix B; thesis,
-    appendix A.2); "exact" finds, of all paths whose mean is within about .1 points of the target (or as
-    near as any can be), the one whose entries deviate least.
+    appendix A.2); "steady" finds, of all paths whose mean is within .1 points of the target, the one
+    whose entries deviate least, or, where there is none, the nearer of this one and the published path;
+    "exact" always takes the nearer of the two, on which the embedded streams' results rest.
     """
-    if search == "exact":
-        paths = find_path(matrix, target), _steady_path(matrix, target)
-        return min(paths, key=lambda path: abs(np.mean([matrix[at] for at in path]) - target))
+    if search != "published":
+        steady = _steady_path(matrix, target)
+        if search == "steady" and _distance(matrix, steady, target) <= _SLACK + _UNIT / 2:
+            return steady
+        paths = find_path(matrix, target), steady
+        return min(paths, key=lambda path: _distance(matrix, path, target))
     size = len(matrix)
     tails: dict[tuple[int, int], tuple[float, list[tuple[int, int]]]] = {}
 
@@ -85,6 +89,11 @@ def find_path(
             higher = value + total, entry + path
             tails[i, j] = lower if cost(lower) < cost(higher) else higher
     return min((tails[i, 0] for i in range(1, size)), key=cost)[1]
+
+
+def _distance(matrix: np.ndarray, path: list[tuple[int, int]], target: float) -> float:
+    """How far the mean along a path is from the target."""
+    return abs(float(np.mean([matrix[at] for at in path])) - target)
 
 
 def _steady_path(matrix: np.ndarray, target: float) -> list[tuple[int, int]]:
@@ -160,7 +169,7 @@ class CCC(Stream):
         search: Search = "published",
         **kwargs: Any,
     ) -> None:
-        one_of("published", "exact", search=search)
+        one_of("published", "exact", "steady", search=search)
         in_range(1, speed=speed)
         self.search, self.target, self.speed = search, target_of(difficulty), speed
         super().__init__(source, images=images, seed=seed, table=table, quality=quality, **kwargs)

@@ -137,7 +137,7 @@ def calibrate(
 
 
 def _corrected(meter: "AccuracyMeter", calibration: Calibration, target: float) -> Iterator[None]:
-    """Shift the logits of each pair's accuracies until the exact search's path has `target` percent.
+    """Shift the logits of each pair's accuracies until the steady search's path has `target` percent.
 
     Interpolation between whole severities leaves a path some points off. Round n measures the path's
     accuracy and removes 1/n of its deviation, as all measurements are equally uncertain. Yields after
@@ -153,7 +153,7 @@ def _corrected(meter: "AccuracyMeter", calibration: Calibration, target: float) 
         first, second = calibration.names[a], calibration.names[b]
         accuracies = walks["pairs"].setdefault(f"{first}, {second}", [])
         for number in range(len(accuracies), _ROUNDS):
-            path = find_path(calibration.matrix(first, second), target, "exact")
+            path = find_path(calibration.matrix(first, second), target, "steady")
             accuracies.append(round(meter.along(a, b, path, number), 2))
             off = (_logits(accuracies[-1]) - _logits(target)) / (number + 1)
             pair = calibration.accuracy[a, b]

@@ -56,7 +56,7 @@ def all_paths(size: int) -> Iterator[list[tuple[int, int]]]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_exact_search(seed: int) -> None:
+def test_steady_search(seed: int) -> None:
     """Against all walks over a small table: none is nearer, and of the near ones none is steadier."""
     matrix = 100 * np.random.default_rng(seed).random((5, 5))
     paths = [path for path in all_paths(5) if len(set(path)) == len(path)]
@@ -68,13 +68,14 @@ def test_exact_search(seed: int) -> None:
         def squares(path: list[tuple[int, int]], target: float = target) -> float:
             return sum((matrix[entry] - target) ** 2 for entry in path)
 
-        path = find_path(matrix, target, "exact")
+        path = find_path(matrix, target, "steady")
         assert path in paths
         nearest = min(map(distance, paths))
         # Of far targets it takes the smallest sum of deviations, which favours short walks.
         assert distance(path) <= max(nearest, distance(find_path(matrix, target)), 0.2)
-        if nearest < 0.05:
-            near = [p for p in paths if abs(distance(p) * len(p)) <= 0.4]
+        # Of those within .1 points by their sums over five entries none is steadier, but for rounding.
+        near = [p for p in paths if abs(distance(p) * len(p)) <= 0.5 - 0.01 * len(p)]
+        if near:
             assert squares(path) <= 1.01 * min(map(squares, near))
 
 
@@ -82,7 +83,7 @@ def test_exact_search(seed: int) -> None:
 def test_exact_paths_hold_their_difficulty(target: float) -> None:
     """Within .2 points, or as near as the published search comes."""
     for matrix in MATRICES:
-        published, exact = (find_path(matrix, target, search) for search in ("published", "exact"))
+        published, exact = (find_path(matrix, target, search) for search in ("published", "steady"))
         means = [np.mean([matrix[entry] for entry in path]) for path in (published, exact)]
         assert abs(means[1] - target) <= max(0.2, abs(means[0] - target))
 
