@@ -37,7 +37,7 @@ CLAIMS = """# Which claims hold here
 
 The papers' claims, judged by the committed runs at embedded scale (glyphs and digits of 32 pixels, small
 networks, streams of minutes), which check mechanisms and say nothing about ImageNet, and in the last
-column by the runs on photographs (ImageNet's, with a network that one core can adapt).
+column by the runs on photographs (Tiny ImageNet's and CIFAR-10's, with networks that one core can adapt).
 `holdfast paper NAME` repeats the runs. The pages list each claim with the numbers that decide it.
 
 A claim is judged by 95 % intervals of differences paired by run; a run counts once, whatever the number
