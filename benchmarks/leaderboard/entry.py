@@ -44,8 +44,8 @@ class Result(BaseModel, extra="forbid"):
     """One run: the number of right answers in each batch, separated by spaces.
 
     commits, environments: several if the run was resumed with other code, or elsewhere. lasting: the mean
-    number of batches with the same corruption. step_ms: the median time of a step in milliseconds. A score
-    under a deadline, which needs the times of each batch, will be a further field.
+    number of batches with the same corruption. step_ms, ready_ms: the median times in milliseconds of a
+    step, and of its part until the logits are ready (None in entries from before it was recorded).
     """
 
     stream: str
@@ -55,6 +55,7 @@ class Result(BaseModel, extra="forbid"):
     batch_size: int = Field(gt=0)
     lasting: int = Field(gt=0)
     step_ms: float
+    ready_ms: float | None = None
     commits: list[str] = Field(min_length=1)
     environments: list[Environment] = Field(min_length=1)
     correct: str = Field(pattern=r"^\d+( \d+)*$")
@@ -235,11 +236,16 @@ def _result(run: Run) -> Result:
         images=run.images,
         batch_size=facts["batch_size"],
         lasting=run.lasting,
-        step_ms=round(1000 * float(np.median(np.diff(times, prepend=0))), 1),
+        step_ms=_milliseconds(np.diff(times, prepend=0)),
+        ready_ms=_milliseconds(run.column("logits_ready")),
         commits=commits,
         environments=[Environment.of(entry) for entry in facts["ran_on"]],
         correct=" ".join(map(str, np.rint(correct).astype(int))),
     )
+
+
+def _milliseconds(seconds: Array) -> float:
+    return round(1000 * float(np.median(seconds)), 1)
 
 
 def _listed(keys: Iterable[tuple[str, int | None]]) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 from ... import HoldfastError
 from ...files import whole_file
 from ..results.collapse import has_collapsed
+from ..results.deadline import RATIO, continuous
 from ..results.run_statistics import deviation, last_eighth
 from ..results.tables import Column, Row
 from ..results.text_table import formatted, points
@@ -17,6 +18,7 @@ from .track import Key, Track
 
 PAGE = Path(__file__).parents[2] / "docs" / "leaderboard.md"
 SOURCE = "Source"
+DEADLINE = 1.5  # of the source model's time on the same machine
 _BEGIN, _END = "<!--tables of {}-->\n", "<!--end-->"
 
 
@@ -33,7 +35,7 @@ COLUMNS = (
     Column("last_eighth", "last eighth", text=points),
     Column("worst_seed", "worst seed", text=points),
     Column("collapsed"),
-    # The score under a deadline joins here.
+    Column("deadline_utility", "under a deadline", text=points),
     Column("step_ms", "ms a batch", text="{:,.0f}".format),
 )
 
@@ -74,6 +76,7 @@ def rows(entries: Mapping[str, Entry]) -> dict[str, list[Row]]:
         tables[stream] = [
             {"tier": tier, "method": name, "backbone": entries[name].backbone}
             | _numbers(results[name], source if name != SOURCE else {})
+            | {"deadline_utility": _under_deadline(results[name], source)}
             for name, tier in tiers(accuracies, pairs(results)).items()
         ]
     return tables
@@ -97,6 +100,25 @@ def _numbers(runs: Sequence[Result], source: Mapping[int, Result]) -> Row:
         "collapsed": f"{sum(map(bool, collapsed))} of {len(runs)}" if collapsed else None,
         "step_ms": float(np.median([run.step_ms for run in runs])),
     }
+
+
+def _under_deadline(runs: Sequence[Result], source: Mapping[int, Result]) -> float | None:
+    """The mean continuous utility at `DEADLINE`, each step taking the method's median time.
+
+    None where a time is missing, or the source model's is another machine's.
+    """
+    utilities = []
+    for run in runs:
+        reference = source.get(run.seed)
+        if reference is None or run.environments != reference.environments:
+            return None
+        if run.ready_ms is None or reference.ready_ms is None:
+            return None
+        response, steps = DEADLINE * reference.ready_ms, np.ones(len(run.sizes))
+        rest = max(0.0, run.step_ms - run.ready_ms)
+        times = (run.accuracies, run.ready_ms * steps, rest * steps)
+        utilities.append(continuous(*times, response, RATIO * response).utility)
+    return float(np.mean(utilities))
 
 
 def text(track: Track, form: str = "text") -> Iterator[str]:

@@ -13,7 +13,7 @@ from .runs import Run
 
 _Array = np.ndarray
 _UNITS = {"ms": 1e-3, "s": 1.0}
-_RATIO = 2.5  # of threshold and response time in the paper's tables: 100 ms and 39.9 ms
+RATIO = 2.5  # of threshold and response time in the paper's tables: 100 ms and 39.9 ms
 CURVE = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.7, 8.0)  # response times, in the source model's
 
 
@@ -83,7 +83,7 @@ def utility(run: Run, limit: Limit) -> Continuous | None:
     accuracy, ready, ended = accuracy[known], ready[known], ended[known]
     response = limit.value * unit
     rest = np.maximum(0.0, ended - ready)
-    return continuous(accuracy, ready, rest, response, _RATIO * response)
+    return continuous(accuracy, ready, rest, response, RATIO * response)
 
 
 def _source_seconds(run: Run) -> float | None:

@@ -286,6 +286,26 @@ def test_tiers(track: Track, tent: Entry) -> None:
     assert twins[0].difference.mean == 0
 
 
+def test_score_under_a_deadline() -> None:
+    """At 1.5 times Source's time; half of the accuracy if a step takes 2.5 times as long as that."""
+    entry = long_entry(16, 2)
+
+    def timed(ready: float, step: float, **changes: Any) -> Entry:
+        update = {"ready_ms": ready, "step_ms": step, **changes}
+        return entry.model_copy(update={"runs": [r.model_copy(update=update) for r in entry.runs]})
+
+    entries = {"Source": timed(10, 10), "fast": timed(15, 15), "slow": timed(37.5, 37.5)}
+    entries |= {"late update": timed(15, 37.5), "elsewhere": timed(15, 15, environments=[])}
+    entries["untimed"] = entry
+    ((_, table),) = rows(entries).items()
+    scores = {row["method"]: row["deadline_utility"] for row in table}
+    assert scores["Source"] == scores["fast"] == pytest.approx(0.5)
+    assert scores["slow"] == pytest.approx(0.25)
+    # The first batch is in time; each later one waits for 22.5 ms, as long as the threshold allows for half.
+    assert scores["late update"] == pytest.approx(0.5 * (1 + 15 / 2) / 16)
+    assert scores["elsewhere"] is scores["untimed"] is None
+
+
 def test_a_damaged_entry_is_a_sentence(track: Track, tent: Entry, tmp_path: Path) -> None:
     path = tent.write(tmp_path)
     content = json.loads(path.read_text())

@@ -242,7 +242,7 @@ class Files(Source):
 
 
 def foretold(cells: Sequence[Cell], jobs: int) -> str:
-    """How long the cells will take, from two steps of the first one with each network and data.
+    """How long the cells will take, from two steps of the first one of each method, network and data.
 
     Raises HoldfastError if a network or data cannot be loaded, as it would in each of their runs.
     """
@@ -254,7 +254,7 @@ def foretold(cells: Sequence[Cell], jobs: int) -> str:
     silence_lightning()
     device = torch.accelerator.current_accelerator(True) or torch.device("cpu")
     seconds = 0.0
-    for same in grouped(cells, _network_and_images).values():
+    for same in grouped(cells, _parts_to_load).values():
         method, stream = parts(same[0].config)
         method.to(device)
         images = stream.batch(torch.arange(stream.batch_size)).images.to(device)
@@ -267,13 +267,14 @@ def foretold(cells: Sequence[Cell], jobs: int) -> str:
     return duration(seconds / jobs)
 
 
-def _network_and_images(cell: Cell) -> str:
-    """What of a run may have to be downloaded, or be missing."""
+def _parts_to_load(cell: Cell) -> str:
+    """The method, and what of a run may have to be downloaded, or be missing."""
     data = cell.config["data"]
     model = cell.config["model"].get("init_args", {}).get("backbone")
     varying = {"seed", "difficulty", "speed", "order", "severity"}
     arguments = {k: v for k, v in data.get("init_args", {}).items() if k not in varying}
-    return json.dumps([model, data.get("class_path"), arguments], default=str, sort_keys=True)
+    parts = cell.names["method"], model, data.get("class_path"), arguments
+    return json.dumps(parts, default=str, sort_keys=True)
 
 
 def runs_of(cells: Sequence[Cell]) -> list[Run]:
