@@ -301,7 +301,7 @@ def test_score_under_a_deadline() -> None:
     scores = {row["method"]: row["deadline_utility"] for row in table}
     assert scores["Source"] == scores["fast"] == pytest.approx(0.5)
     assert scores["slow"] == pytest.approx(0.25)
-    # The first batch is in time; each later one waits for 22.5 ms, as long as the threshold allows for half.
+    # The first batch is in time; each later one waits for 22.5 ms, for which a prediction counts half.
     assert scores["late update"] == pytest.approx(0.5 * (1 + 15 / 2) / 16)
     assert scores["elsewhere"] is scores["untimed"] is None
 
