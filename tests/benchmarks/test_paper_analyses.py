@@ -181,13 +181,13 @@ def test_worst_seed_and_collapse_of_a_method(tmp_path: Path) -> None:
 # A picture of each kind: curves, dots, lines through points, walks, and those of single figures.
 WALKS = ["rdumb/Fig2.2", "rdumb/FigA.3"]
 DRAWN = [*WALKS, "rdumb/FigA.5", "rdumb/T2.1", "agreement/Fig3"]
-DRAWN += ["flips/Fig3.4", "flips/Fig3.6", "field/glyphs", "field/recovery"]
+DRAWN += ["rdumb/long", "flips/Fig3.4", "flips/Fig3.6", "field/glyphs", "field/recovery"]
 
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_committed_results_are_drawn(name: str, tmp_path: Path) -> None:
     own, path = EXPERIMENTS[name], tmp_path / "picture.png"
     table = Table.read(own.committed["embedded"])
-    cells = own.source.cells("embedded") if name in WALKS else []
+    cells = own.source.cells("embedded")
     (own.picture(table, cells, path) if own.picture else draw(table, path))
     assert path.stat().st_size > 5_000
