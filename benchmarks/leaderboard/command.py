@@ -7,6 +7,8 @@ from pathlib import Path
 from ... import HoldfastError
 from ..common_options import command_parser
 from ..results.text_table import FORMATS
+from ..suites.options import add_data_folders, data_folders
+from ..suites.suite import check_data_folders
 from .track import EMBEDDED, Track
 
 
@@ -29,13 +31,14 @@ def parser() -> argparse.ArgumentParser:
     check.add_argument("--seed", type=int, help="seed of the draw (default: random)")
     runs = "runs of the entry, to replay from their checkpoints where there are some"
     check.add_argument("--runs", type=Path, help=runs)
+    add_data_folders(check, "for a track on these images: ")
     return parser
 
 
 def main(argv: list[str]) -> int:
     """Print or write the tables, add entries, or check one; 1 if a check fails."""
     args = parser().parse_args(argv)
-    track = Track(args.track)
+    track = Track(args.track, data=data_folders(args))
     if args.action == "add":
         add(args, track)
     elif args.action == "check":
@@ -47,7 +50,11 @@ def main(argv: list[str]) -> int:
     else:
         from .page import text
 
-        print(*text(track, args.format), sep="\n\n")
+        tables = [*text(track, args.format)]
+        none = (
+            f"The track {track.name} has no entries yet. Add some from runs of `{track.command}`."
+        )
+        print(*(tables or [none]), sep="\n\n")
     return 0
 
 
@@ -78,6 +85,7 @@ def check(args: argparse.Namespace, track: Track) -> int:
     check_form(entry, track)
     check_configuration(entry, track)
     seed = secrets.randbits(32) if args.seed is None else args.seed
+    check_data_folders([*track.cells(entry.method).values()], track.data)
     same = [run for run in collect(args.runs) if run.label == entry.method] if args.runs else []
     runs = {(run.stream, run.seed): run for run in same}
     random, number = np.random.default_rng(seed), len(entry.runs)

@@ -1,6 +1,7 @@
 """A track of the leaderboard: a scale of the suite `leaderboard`, which fixes streams, seeds and rates."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,12 @@ Key = tuple[str, int]  # a stream of a track and its seed
 
 @dataclass(frozen=True)
 class Track:
-    """A scale of a suite, and the folder with its entries."""
+    """A scale of a suite, the folder with its entries, and the user's data by their words in the suite."""
 
     name: str = EMBEDDED
     suite: str = SUITE
     entries: Path = ENTRIES
+    data: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         one_of(*grid.scales(self.suite), track=self.name)
@@ -39,7 +41,8 @@ class Track:
     @cached_property
     def _cells(self) -> dict[str, dict[Key, Cell]]:
         cells: dict[str, dict[Key, Cell]] = {}
-        for cell in grid.cells(grid.read_suite(self.suite, self.name)):
+        suite = grid.filled(grid.read_suite(self.suite, self.name), self.data)
+        for cell in grid.cells(suite):
             cells.setdefault(cell.label, {})[cell.names["stream"], cell.names["seed"]] = cell
         return cells
 

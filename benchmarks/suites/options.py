@@ -44,11 +44,9 @@ class RunOptions:
     @classmethod
     def parsed(cls, args: argparse.Namespace, **more: Any) -> "RunOptions":
         """The options of `add_run_options`, and of `add_data_options` if the command has them."""
-        folders = {name: getattr(args, f"{name}_folder", None) for name in DATA_FOLDERS}
-        data = {name: str(folder) for name, folder in folders.items() if folder is not None}
         names = ("out", "seeds", "jobs", "share", "retries", "backend", "cpus", "gpus")
         common = {name: getattr(args, name) for name in names}
-        return cls(**common, methods=getattr(args, "chosen", None), data=data, **more)
+        return cls(**common, methods=getattr(args, "chosen", None), data=data_folders(args), **more)
 
     def replace_keys(self, suite: Mapping[str, Any]) -> dict[str, Any]:
         """A suite with the keys that these options replace."""
@@ -109,11 +107,22 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--methods", dest="chosen", nargs="+", metavar="NAME", help="run only these methods"
     )
+    add_data_folders(parser, "for scale photos: ")
+
+
+def add_data_folders(parser: argparse.ArgumentParser, use: str) -> None:
+    """Add the folders of the user's data; `use` begins their help."""
     for name, content in DATA_FOLDERS.items():
         parser.add_argument(
             option(name),
             dest=f"{name}_folder",
             metavar="FOLDER",
             type=Path,
-            help=f"for scale photos: {content}",
+            help=f"{use}{content}",
         )
+
+
+def data_folders(args: argparse.Namespace) -> dict[str, str]:
+    """The folders that a command line names, by their words in suites."""
+    folders = {name: getattr(args, f"{name}_folder", None) for name in DATA_FOLDERS}
+    return {name: str(folder) for name, folder in folders.items() if folder is not None}
