@@ -133,7 +133,7 @@ def picture(name: str) -> str:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Add the sections of a class' page, and what a comment asks for: an index, a table of the README."""
+    """Add the sections of a class' page, and what a comment asks for, such as an index."""
     heading = re.match(r"# (\w+)\n", markdown)
     if page.meta.get("index") and heading:
         markdown = completed(markdown, page.file.src_uri.partition("/")[0], heading[1])
@@ -204,10 +204,13 @@ def needs(_: Page) -> str:
 
 
 def of_readme(comment: str, name: str) -> str:
-    """The table in the README behind the same comment, or in the section that it names."""
+    """README's first picture, or its table behind the same comment or in the section that it names."""
+    readme = (ROOT / "README.md").read_text()
+    if name == "README: picture":
+        return re.search(r"^!\[.*$", readme, re.M)[0].replace("](docs/", "](")
     section = name.removeprefix("README: ")
     start = f"## {section}\n" if section != name else comment
-    body = (ROOT / "README.md").read_text().partition(start)[2].strip().partition("\n\n")[0]
+    body = readme.partition(start)[2].strip().partition("\n\n")[0]
     if not body.startswith("|"):
         raise PluginError(f"README.md has no table for {comment}")
     return body.replace("](docs/", "](")

@@ -4,10 +4,12 @@ import argparse
 import logging
 import re
 import shlex
+import sqlite3
 import subprocess
 import sys
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from shutil import copy
 from typing import Any
@@ -36,6 +38,8 @@ DOCS = ROOT / "docs"
 FIRST = DOCS / "tutorials" / "first-run.md"
 PAGES = sorted(path for path in DOCS.rglob("*.md") if PYTHON.search(path.read_text()))
 PAGES.remove(FIRST)  # which runs as a whole
+LOGGERS = DOCS / "guides" / "loggers.md"
+PAGES.remove(LOGGERS)  # which needs two packages
 
 
 def network() -> nn.Module:
@@ -186,6 +190,28 @@ def test_the_snippets_of_the_pages_run(
 ) -> None:
     monkeypatch.setenv("PL_TRAINER_LIMIT_TEST_BATCHES", "1")
     assert run_snippets(page)
+
+
+def test_the_page_on_loggers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Offline; both loggers get the estimates."""
+    pytest.importorskip("wandb")
+    pytest.importorskip("mlflow")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    assert run_snippets(LOGGERS) == 2
+    (run,) = (folder / "runs" / "wandb").glob("offline-run-*/run-*.wandb")
+    assert b"stream/AETTA" in run.read_bytes()
+    with closing(sqlite3.connect("mlflow.db")) as database:
+        names = {name for (name,) in database.execute("SELECT key FROM metrics")}
+    assert {"accuracy", "stream/accuracy", "stream/AETTA"} <= names
+
+
+def test_the_home_page_names_functions_of_the_code() -> None:
+    """Of each step of a batch, in the file that it names."""
+    text = (DOCS / "index.md").read_text()
+    steps = re.findall(r"^\| \d+ \| .+ \| `(\w+)` in `(\S+)` \|$", text, re.M)
+    assert len(steps) == 10
+    for name, file in steps:
+        assert f"def {name}(" in (ROOT / file).read_text()
 
 
 def test_the_demo(folder: Path, capsys: pytest.CaptureFixture) -> None:
