@@ -140,7 +140,9 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     for comment, name in re.findall(r"^(<!-- (.+) -->)$", markdown, re.M):
         filled = {"index": index, "needs": needs, "costs": costs}.get(name)
         markdown = markdown.replace(comment, filled(page) if filled else of_readme(comment, name))
-    return markdown
+    return markdown.replace(
+        "](docs/", "]("
+    )  # in README and CHANGELOG, which lie outside the folder
 
 
 def completed(markdown: str, part: str, name: str) -> str:
@@ -207,13 +209,13 @@ def of_readme(comment: str, name: str) -> str:
     """README's first picture, or its table behind the same comment or in the section that it names."""
     readme = (ROOT / "README.md").read_text()
     if name == "README: picture":
-        return re.search(r"^!\[.*$", readme, re.M)[0].replace("](docs/", "](")
+        return re.search(r"^!\[.*$", readme, re.M)[0]
     section = name.removeprefix("README: ")
     start = f"## {section}\n" if section != name else comment
     body = readme.partition(start)[2].strip().partition("\n\n")[0]
     if not body.startswith("|"):
         raise PluginError(f"README.md has no table for {comment}")
-    return body.replace("](docs/", "](")
+    return body
 
 
 def curve(part: str, name: str) -> str:
