@@ -133,14 +133,16 @@ def picture(name: str) -> str:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Add the sections of a class' page, and what a comment asks for: an index, a table of the README."""
+    """Add the sections of a class' page, and what a comment asks for, such as an index."""
     heading = re.match(r"# (\w+)\n", markdown)
     if page.meta.get("index") and heading:
         markdown = completed(markdown, page.file.src_uri.partition("/")[0], heading[1])
     for comment, name in re.findall(r"^(<!-- (.+) -->)$", markdown, re.M):
         filled = {"index": index, "needs": needs, "costs": costs}.get(name)
         markdown = markdown.replace(comment, filled(page) if filled else of_readme(comment, name))
-    return markdown
+    return markdown.replace(
+        "](docs/", "]("
+    )  # in README and CHANGELOG, which lie outside the folder
 
 
 def completed(markdown: str, part: str, name: str) -> str:
@@ -204,13 +206,16 @@ def needs(_: Page) -> str:
 
 
 def of_readme(comment: str, name: str) -> str:
-    """The table in the README behind the same comment, or in the section that it names."""
+    """README's first picture, or its table behind the same comment or in the section that it names."""
+    readme = (ROOT / "README.md").read_text()
+    if name == "README: picture":
+        return re.search(r"^!\[.*$", readme, re.M)[0]
     section = name.removeprefix("README: ")
     start = f"## {section}\n" if section != name else comment
-    body = (ROOT / "README.md").read_text().partition(start)[2].strip().partition("\n\n")[0]
+    body = readme.partition(start)[2].strip().partition("\n\n")[0]
     if not body.startswith("|"):
         raise PluginError(f"README.md has no table for {comment}")
-    return body.replace("](docs/", "](")
+    return body
 
 
 def curve(part: str, name: str) -> str:

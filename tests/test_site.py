@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -18,14 +19,20 @@ from made_up import made_up
 from holdfast.benchmarks.suites import grid
 
 
-@pytest.fixture
-def curves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """docs/page_curves.py, which keeps its numbers elsewhere."""
-    spec = importlib.util.spec_from_file_location("curves", ROOT / "docs" / "page_curves.py")
+def script(name: str) -> ModuleType:
+    """A script in docs/."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def curves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """docs/page_curves.py, which keeps its numbers elsewhere."""
+    module = script("page_curves")
     monkeypatch.setattr(module, "KEPT", tmp_path / "curves.json")
     return module
 
@@ -233,3 +240,9 @@ def test_all_methods_are_run_on_the_demos_stream() -> None:
     assert pages - {"rem", "foa", "tpt", "vte", "tda", "batclip"} == {
         name.lower() for name in grid.read_suite("methods-2026")["methods"]
     }
+
+
+def test_the_diagram_is_what_its_script_writes() -> None:
+    diagram = script("diagram")
+    assert diagram.FILE.read_text(encoding="utf-8") == diagram.picture()
+    assert ElementTree.fromstring(diagram.picture()).get("viewBox") == "0 0 600 424"
