@@ -112,11 +112,7 @@ class Suite(Source):
         if request.scale != EMBEDDED and todo:
             suite.check_data_folders(todo, request.data)
             print(f"{name}: about {foretold(todo, request.jobs or 1)} on this machine.", flush=True)
-        try:
-            failed, elsewhere = suite.run_cells(cells, request)
-        except KeyboardInterrupt:
-            # The message of a run names --resume, which this command lacks.
-            raise KeyboardInterrupt("interrupted; rerun the same command to continue") from None
+        failed, elsewhere = suite.run_cells(cells, request)
         if failed or elsewhere:
             print(f"failed runs: {failed}; runs in progress in other processes: {elsewhere}")
         return failed
