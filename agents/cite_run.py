@@ -12,7 +12,6 @@ from . import cite_options as options
 from .actions import Commands
 from .baselines import BASELINES, baseline
 from .cite_options import say
-from .data import Dataset
 from .episode import READ_CHARS, Agent, Budget
 from .records import Record
 from .run import run
@@ -84,8 +83,20 @@ def _run(args: Namespace) -> int:
             stack.callback(world.close)
         agent, provider = _agent_and_provider(args, world)
         say(dataset.describe())
+        read_chars = args.read_chars or (None if args.prompt == "citeme" else READ_CHARS)
         try:
-            counts = _counts(args, dataset, agent, provider, world)
+            counts = run(
+                dataset,
+                agent,
+                provider,
+                args.out,
+                budget=Budget(args.results, args.max_actions, read_chars, args.date_cap),
+                workers=args.workers,
+                repeats=args.repeats,
+                run_limit=options.read_limits(args),
+                world=world,
+                progress=_print_progress,
+            )
         except KeyboardInterrupt:
             print("\nStopped. Rerun the same command to continue.", file=sys.stderr)
             return 130
@@ -103,29 +114,6 @@ def _run(args: Namespace) -> int:
         return 1
     print(f"Next: holdfast cite score {args.out}")
     return 0
-
-
-def _counts(
-    args: Namespace,
-    dataset: Dataset,
-    agent: Agent,
-    provider: SearchProvider,
-    world: World | None,
-) -> dict[str, int]:
-    """Run the samples; the number of them by status."""
-    read_chars = args.read_chars or (None if args.prompt == "citeme" else READ_CHARS)
-    return run(
-        dataset,
-        agent,
-        provider,
-        args.out,
-        budget=Budget(args.results, args.max_actions, read_chars, args.date_cap),
-        workers=args.workers,
-        repeats=args.repeats,
-        run_limit=options.read_limits(args),
-        world=world,
-        progress=_print_progress,
-    )
 
 
 def _agent_and_provider(args: Namespace, world: World | None) -> tuple[Agent, SearchProvider]:

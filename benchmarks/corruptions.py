@@ -59,19 +59,16 @@ def main(argv: list[str]) -> int:
     suite = measurement.suite(args.methods, args.corruptions, options)
     cells, images = list(grid.cells(suite)), measurement.images
     refused: dict[str, HoldfastError] = {}
-    try:
-        if todo := [cell for cell in grid.share(cells, *options.share) if not cell.finished]:
-            steps, refused = measurement.try_steps(todo)
-            for name, error in refused.items():
-                print(f"{name} is left out. {error}")
-            cells, todo = (
-                [c for c in part if c.names["method"] not in refused] for part in (cells, todo)
-            )
-            duration = measurement.foretold(todo, steps, options.jobs or 1)
-            print(f"{len(todo)} runs of {images:,} images: about {duration}")
-        failed, _ = run_cells(cells, options)
-    except KeyboardInterrupt:  # the message of a run names --resume, which this command lacks
-        raise KeyboardInterrupt("interrupted; rerun the same command to continue") from None
+    if todo := [cell for cell in grid.share(cells, *options.share) if not cell.finished]:
+        steps, refused = measurement.try_steps(todo)
+        for name, error in refused.items():
+            print(f"{name} is left out. {error}")
+        cells, todo = (
+            [c for c in part if c.names["method"] not in refused] for part in (cells, todo)
+        )
+        duration = measurement.foretold(todo, steps, options.jobs or 1)
+        print(f"{len(todo)} runs of {images:,} images: about {duration}")
+    failed, _ = run_cells(cells, options)
     table = 100 * accuracies(cells)
     print(table.to_string(float_format="{:.1f}".format, na_rep="-"))
     bound = 196 * (0.25 / (images * len(suite["seeds"]))) ** 0.5

@@ -20,12 +20,14 @@ def presets(kind: str) -> dict[str, dict[str, Any]]:
     return read_yaml(CONFIGS / f"{kind}.yaml")
 
 
-def preset(kind: str, name: str) -> dict[str, Any]:
-    """A copy of the settings of this name.
+def preset(kind: str, name: str | dict[str, Any]) -> dict[str, Any]:
+    """A copy of the settings of this name; settings themselves are returned as they are.
 
     Raises:
-        HoldfastError: if there are none.
+        HoldfastError: if there are none of this name.
     """
+    if isinstance(name, dict):
+        return name
     if name not in (known := presets(kind)):
         raise HoldfastError(f"'{name}' is not in {kind}.yaml. Choose from {', '.join(known)}.")
     return deepcopy(known[name])

@@ -7,7 +7,6 @@ from .. import HoldfastError
 from .common_options import command_parser
 from .results.deadline import Limit
 from .results.report import publish, status
-from .results.run_state import folders
 from .results.runs import find
 from .results.text_table import FORMATS
 
@@ -46,14 +45,15 @@ def main(argv: list[str]) -> int:
         raise HoldfastError(
             "--columns chooses columns of means and of --runs as text, Markdown, LaTeX or CSV. Omit it."
         )
+    runs = find(args.folder)
     if args.status:
-        print(status(args.folder))
+        print(status(args.folder, runs))
     elif args.html is not None:
         from .results.report_page import write_page  # deferred: slow imports
 
-        print(f"page: {write_page(args.folder, find(args.folder), args.html)}")
+        print(f"page: {write_page(args.folder, runs, args.html)}")
     else:
         table = "runs" if args.runs else "pairs" if args.pairs else "means"
         limit = None if args.deadline is None else Limit.parse(args.deadline)
-        publish(args.folder, args.format, table, args.columns, limit)
-    return int(not folders(args.folder))
+        publish(args.folder, runs, args.format, table, args.columns, limit)
+    return int(not runs)

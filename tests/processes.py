@@ -136,6 +136,23 @@ def saved(folder: Path) -> bool:
     return any((folder / "checkpoints").glob("*.ckpt"))
 
 
+def rows(run: Path) -> int:
+    """The number of rows that a run has written."""
+    path = run / "record.jsonl"
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def members(pid: int) -> dict[int, str]:
+    """The living processes of the session that this one leads, in whatever group, and their commands."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            fields = (path / "stat").read_text().rpartition(") ")[2].split()
+            if fields[3] == str(pid) and fields[0] != "Z":
+                found[int(path.name)] = (path / "cmdline").read_text()
+    return found
+
+
 def process_of(folder: Path) -> int:
     """The process that executes a run."""
     return int(until(lambda: re.search(r"process (\d+)$", owner(folder) or ""))[1])

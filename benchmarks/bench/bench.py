@@ -21,6 +21,7 @@ class Subject(NamedTuple):
     size: int  # default pixels per side
     minutes: float  # of one core with the defaults
     about: str
+    batch: int = 64  # default images per batch
 
 
 _SUBJECTS = {
@@ -58,6 +59,7 @@ _SUBJECTS = {
         "processor time of a step and resident memory in the second quarter of the run, and at its end; "
         "files_end, files opened since its beginning; record, events, bytes per step; checkpoints, bytes; "
         "report, seconds of `holdfast report`.",
+        batch=8,
     ),
 }
 
@@ -67,10 +69,9 @@ def parser() -> argparse.ArgumentParser:
     subjects = parser.add_subparsers(
         dest="subject", required=True, help="`holdfast bench SUBJECT --help` explains its columns"
     )
-    for name, (_, size, minutes, about) in _SUBJECTS.items():
+    for name, (_, size, minutes, about, batch) in _SUBJECTS.items():
         about += f" Takes about {minutes} minutes of one core with the defaults."
         add = subjects.add_parser(name, description=about).add_argument
-        batch = 8 if name == "long" else 64
         add("--batch", type=int, default=batch, help=f"images per batch (default: {batch})")
         add("--threads", type=int, default=1, help="CPU threads (default: 1)")
         add("--device", help="default: the GPU if there is one, otherwise cpu")

@@ -20,6 +20,7 @@ from ...methods.backbones import load_backbone
 from ...run_folder import ROWS
 from ..results.figure import method_colour
 from ..results.report import publish
+from ..results.runs import find
 from ..test import silence_lightning
 from .step_cost import Rows, rows
 
@@ -91,7 +92,7 @@ def long_runs(args: argparse.Namespace) -> Rows:
             curves[name] = _run(method, Path(folder), args)
             started = time.process_time()
             with redirect_stdout(io.StringIO()):
-                publish(Path(folder))
+                publish(Path(folder), find(Path(folder)))
             report = time.process_time() - started
         yield name, _summary(curves[name]) | {"report": round(report, 2)}
     if args.figure is not None:

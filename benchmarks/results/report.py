@@ -17,7 +17,7 @@ from .deadline import draw as draw_curves
 from .groups import groups
 from .run_protocol import sentence
 from .run_state import STATES, State
-from .runs import Run, find, with_results
+from .runs import Run, with_results
 from .text_table import duration, first_of, formatted, percent, points
 
 _MOST = 9  # maximum number of settings with printed details
@@ -31,6 +31,7 @@ _NOTE = (
 
 def publish(
     folder: Path,
+    everything: list[Run],
     form: str = "text",
     table: str = "means",
     columns: Sequence[str] = (),
@@ -40,12 +41,12 @@ def publish(
 
     Args:
         folder: of the runs.
+        everything: the runs of `find(folder)`.
         form: one of FORMATS; of all but text the standard output has nothing but the table.
         table: "means", "runs" or "pairs".
         columns: the columns of means or runs (default: all that have a value).
         limit: the time of a prediction that is not late, to score those that are.
     """
-    everything = find(folder)
     for run in everything:
         run.limit = limit
     runs, settings = with_results(everything), groups(everything)
@@ -198,16 +199,17 @@ def as_json(everything: list[Run]) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def status(folder: Path) -> str:
+def status(folder: Path, runs: list[Run]) -> str:
     """One line per run with its progress, owner or error, then the number of runs in each state."""
-    runs = [(run, run.state) for run in find(folder)]
     if not runs:
         return f"{folder} contains no runs yet"
     lines = []
-    for run, state in runs:
+    states: Counter[str] = Counter()
+    for run in runs:
+        state = run.state
         name = run.folder.relative_to(folder).as_posix()
         lines.append((name, state.name, *_progress(run, state), state.note))
-    states = Counter(state.name for _, state in runs)
+        states[state.name] += 1
     count = ", ".join(f"{states[name]} {name}" for name in STATES if name in states)
     return f"{formatted(lines)}\n{len(lines)} runs: {count}"
 

@@ -103,8 +103,8 @@ def included(path: Path, scale: str | None) -> dict[str, Any]:
 
 def cells(suite: dict[str, Any]) -> Iterator[Cell]:
     """The runs of the grid, grouped by stream."""
-    streams = [(s, without_presets("streams", s.config)) for s in expanded(suite["streams"])]
-    variants = [(o, m, without_presets("methods", model)) for o, m, model in variants_of(suite)]
+    streams = [(s, preset("streams", s.config)) for s in expanded(suite["streams"])]
+    variants = [(o, m, preset("methods", model)) for o, m, model in variants_of(suite)]
     tuned = read_tuned(suite["tuned"]) if "tuned" in suite else {}
     for (stream, data), seed, (override, method, model) in product(
         streams, suite.get("seeds", [43]), variants
@@ -141,11 +141,6 @@ def read_tuned(name: str) -> dict[str, dict[str, Any]]:
     content = read_yaml(path)
     validate(Tuned, content, str(path))
     return content
-
-
-def without_presets(kind: str, config: dict[str, Any] | str) -> dict[str, Any]:
-    """The settings of a method or stream, given directly or by the name of a preset."""
-    return preset(kind, config) if isinstance(config, str) else config
 
 
 def variants_of(suite: dict[str, Any]) -> Iterator[tuple[Variant, str, Any]]:

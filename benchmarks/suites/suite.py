@@ -9,7 +9,8 @@ from typing import Any
 from ... import HoldfastError, one_of
 from ...run_folder import ERROR
 from ..common_options import command_parser
-from ..results import report
+from ..results.report import publish
+from ..results.runs import find
 from . import grid
 from .cell import Cell, check_cells, prepare
 from .execution import Processes, Runner, run_all
@@ -40,7 +41,10 @@ def run_cells(cells: list[Cell], options: RunOptions) -> tuple[int, int]:
     elif jobs not in (None, 1):
         runner = Processes(jobs)
     share = grid.share(cells, *options.share)
-    ended = run_all(share, runner, options.retries, options.per_image)
+    try:
+        ended = run_all(share, runner, options.retries, options.per_image)
+    except KeyboardInterrupt:  # the message of a run names --resume, which these commands lack
+        raise KeyboardInterrupt("interrupted; rerun the same command to continue") from None
     return ended["failed"], ended["elsewhere"]
 
 
@@ -88,17 +92,14 @@ def load_suite(name: str, options: RunOptions, scale: str | None = None) -> dict
 
 def run_and_report(suite: dict[str, Any], options: RunOptions) -> int:
     """Run the suite, print the table and draw the figure; after Ctrl-C report only if a run has ended."""
-    failed = elsewhere = 0
-    interrupted = False
+    out = Path(suite["out"])
     try:
         failed, elsewhere = run_cells([*filter(options.wants, grid.cells(suite))], options)
     except KeyboardInterrupt:
-        interrupted = True
-    ended = (c.finished or (c.folder / ERROR).exists() for c in grid.cells(suite))
-    if not interrupted or any(ended):
-        report.publish(Path(suite["out"]))
-    if interrupted:
-        raise KeyboardInterrupt("interrupted; rerun the same command to continue")
+        if any(cell.finished or (cell.folder / ERROR).exists() for cell in grid.cells(suite)):
+            publish(out, find(out))
+        raise
+    publish(out, find(out))
     if failed:
         print(f"failed runs: {failed} (see {ERROR} in their folders)")
     if elsewhere:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from ... import HoldfastError
 from ...imagenet import EXTRA
+from ..presets import preset
 from . import grid
 from .cell import Cell
 from .grid import Variant, merged
@@ -137,7 +138,7 @@ def on_holdout(suite: dict[str, Any], steps: int | None = None) -> dict[str, Any
         HoldfastError: if the suite uses these corruptions, has no source, or `steps` are too few.
     """
     tune = {"stream": {}, "seeds": SEEDS, **suite.get("tune", {})}
-    streams = [grid.without_presets("streams", entry) for entry in suite["streams"].values()]
+    streams = [preset("streams", entry) for entry in suite["streams"].values()]
     used = [word for word in ("CINCHoldout", *EXTRA) if f'"{word}"' in json.dumps(streams)]
     arguments = merged(suite.get("common", {}).get("data", {}), streams[0]).get("init_args", {})
     while "stream" in arguments:

@@ -45,8 +45,3 @@ def write(folder: Path, content: dict[str, Any], pause: float = 0.3) -> Path:
 def group(folder: Path, *words: str | Path) -> AbstractContextManager[Command]:
     """`holdfast WORDS` as the head of a process group of its own, none of which outlives the test."""
     return started(*words, folder=folder, session=True)
-
-
-def rows(run: Path) -> int:
-    path = run / "record.jsonl"
-    return path.read_bytes().count(b"\n") if path.exists() else 0

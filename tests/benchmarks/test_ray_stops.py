@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from common import model
-from processes import process_of, saved, started, until
-from slow_runs import STEPS, config, rows, write
+from processes import members, process_of, rows, saved, started, until
+from slow_runs import STEPS, config, write
 
 from holdfast.run_folder import SUMMARY, read_rows
 
@@ -22,20 +22,9 @@ QUICK = {
 }
 
 
-def session(pid: int) -> dict[int, str]:
-    """All processes of the session that this one leads: the cluster's and the runs', in whatever group."""
-    found = {}
-    for path in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            fields = (path / "stat").read_text().rpartition(") ")[2].split()
-            if fields[3] == str(pid):
-                found[int(path.name)] = (path / "cmdline").read_text()
-    return found
-
-
 def ended(pid: int) -> bool:
     """Whether the session has ended, but for Ray's agents, which look for their cluster for a minute."""
-    return all(line.startswith("ray::") and "Agent" in line for line in session(pid).values())
+    return all(line.startswith("ray::") and "Agent" in line for line in members(pid).values())
 
 
 @pytest.mark.slow
@@ -56,13 +45,13 @@ def test_a_suite_on_ray(tmp_path: Path) -> None:
             until(lambda: saved(short), alive=process.alive)
             os.kill(process_of(short), signal.SIGKILL)
             until(lambda: (short / SUMMARY).exists() and rows(endless) > 2, alive=process.alive)
-            for pid in session(process.pid):
+            for pid in members(process.pid):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGTERM)
             output = process.told(300)
             until(lambda: ended(process.pid))  # the cluster, too
         finally:
-            for pid in session(process.pid):
+            for pid in members(process.pid):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
     assert process.returncode == 130, output

@@ -14,22 +14,12 @@ from typing import Any
 
 import pytest
 from common import model, without_times
-from processes import Command, saved, started, until
-from slow_runs import STEPS, config, group, rows, write
+from processes import Command, members, rows, saved, started, until
+from slow_runs import STEPS, config, group, write
 
 from holdfast.benchmarks import test as test
 from holdfast.benchmarks.cli import main
 from holdfast.run_folder import owner, read_rows
-
-
-def members(pid: int) -> list[int]:
-    """The living processes of a group."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            fields = path.read_text().rpartition(") ")[2].split()
-            found += [int(path.parent.name)] if fields[2] == str(pid) and fields[0] != "Z" else []
-    return found
 
 
 def result(run: Path) -> tuple[Any, ...]:

@@ -20,6 +20,7 @@ from holdfast import HoldfastError
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.results.report import status
 from holdfast.benchmarks.results.run_state import folders, state
+from holdfast.benchmarks.results.runs import find
 from holdfast.benchmarks.suites import grid
 from holdfast.benchmarks.suites.execution import choose_gpu
 from holdfast.benchmarks.suites.grid import merged
@@ -452,4 +453,4 @@ def test_progress_follows_a_record(tmp_path: Path) -> None:
         ("".join(lines[:3]), "10.0%  30/100 images  10/s  0:00:07 left"),
     ):
         record.write_text(text)
-        assert progress in status(tmp_path).splitlines()[0]
+        assert progress in status(tmp_path, find(tmp_path)).splitlines()[0]

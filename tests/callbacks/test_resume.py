@@ -18,7 +18,7 @@ import torch
 from common import DATA, TensorStream, plain_trainer, tiny_net, without_times
 from digit_runs import flat
 from lightning.pytorch import Callback
-from processes import FORK, until
+from processes import FORK, rows, until
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch.optim import SGD
 
@@ -123,11 +123,6 @@ def finish(process: Any) -> None:
     process.join(240)
     process.kill()
     assert process.exitcode == 0
-
-
-def rows(folder: Path) -> int:
-    path = folder / "record.jsonl"
-    return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
 def results(folder: Path) -> dict[str, Any]:

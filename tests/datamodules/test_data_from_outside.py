@@ -299,6 +299,7 @@ def sources(folder: Path) -> dict[str, ImageSource]:
         "Glyphs": Glyphs(),
         "CorruptedArray": CorruptedArray(folder, "fog", 2, 10),
         "ImageFolder": ImageFolder(folders(folder / "images", "a", "b"), 8, None),
+        "numbered groups": ImageFolder(folder / "images", 8, labels={"a": [3, -1], "b": [0, 5]}),
         "ImageNet": ImageNet(folders(folder / "imagenet", "n01440764", "n01443537"), 8),
         "torchvision": relabelled(folder / "torchvision"),
         "tensors": DatasetSource(

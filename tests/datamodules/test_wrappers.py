@@ -21,7 +21,6 @@ from holdfast.datamodules import (
     ClassImbalance,
     CorrelatedLabels,
     Corrupted,
-    DatasetSource,
     Digits,
     Glyphs,
     ImageFolder,
@@ -259,17 +258,6 @@ def photographs(folder: Path, names: tuple[str, ...] = ("cat", "dog", "eel")) ->
         (folder / name).mkdir()
         Image.new("RGB", (8, 8), colour).save(folder / name / "0.png")
     return folder
-
-
-def test_every_source_knows_its_labels(tmp_path: Path) -> None:
-    """The same as those that come with the pixels."""
-    folder = ImageFolder(photographs(tmp_path), size=8, crop="center")
-    groups = {"cat": [3, -1], "dog": [0, 5], "eel": [1, -1]}
-    named = ImageFolder(tmp_path, 8, "center", labels=groups)
-    plain = DatasetSource([(np.zeros((8, 8, 3), np.uint8), k) for k in range(3)], 8, None, 3)
-    for source in (Digits(), Glyphs(), folder, named, plain):
-        index = torch.arange(3).flip(0)
-        assert torch.equal(source.labels_of(index), source.load(index, index)[1])
 
 
 PRESETS = [name for name in presets("streams") if name.startswith("cin-c-")]

@@ -303,7 +303,6 @@ def test_a_masked_class_has_no_probability(name: str) -> None:
 
 def test_scores_of_a_masked_class() -> None:
     images = torch.rand(4, 8, 3, 8, 8)
-    labels = torch.stack([Masked().eval()(batch).argmax(1) for batch in images])
     net = Masked().eval()
     labels = torch.stack([net(batch).argmax(1) for batch in images])
     logged = logged_in_test(Source(net), labels, images)

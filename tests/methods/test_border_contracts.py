@@ -249,7 +249,7 @@ IMAGES: dict[str, tuple[Callable[[Tensor], Any], str]] = {
     "array": (lambda x: x.numpy(), r"torch\.Tensor"),
 }
 OUTPUTS = {
-    "probabilities": "returns probabilities",
+    "probabilities": "returns probabilities.*without its last Softmax",
     "vector": "one value per image",
     "one logit": "one value per image",
     "maps": "one row for each image",

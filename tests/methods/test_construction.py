@@ -94,6 +94,7 @@ def test_a_constructor_that_uses_the_network_is_told_where_to() -> None:
     "make",
     [
         lambda name: MEMO(name, views=0),
+        lambda name: CoTTA(name, teacher_rate=1.5),
         lambda name: RoTTA(name, teacher_rate=2),
         lambda name: CoTTA(name, restore=2),
         lambda name: RDumb(name, every=0),

@@ -12,7 +12,7 @@ import yaml
 from common import TensorStream, plain_trainer, tiny_net
 from lightning.pytorch import LightningDataModule
 from lightning.pytorch.loggers import CSVLogger
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.optim import SGD, AdamW
 from torch.utils.data import DataLoader, Dataset, TensorDataset
@@ -120,7 +120,7 @@ def test_other_batches_are_refused(kind: str) -> None:
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("way", ["adapt", "Watch", "Trainer"])
+@pytest.mark.parametrize("way", ["Watch", "Trainer"])
 def test_bytes_are_refused_in_every_batch(way: str) -> None:
     """As floats, in the second batch; nothing has changed then."""
     method, wrong = Tent(tiny_net()), torch.cat([X[:8], BYTES[8:].float()])
@@ -130,7 +130,6 @@ def test_bytes_are_refused_in_every_batch(way: str) -> None:
     if way == "Trainer":
         method.reset()
     ways: dict[str, Callable[[], Any]] = {
-        "adapt": lambda: method.adapt(wrong[8:16]),
         "Watch": lambda: watch.step(wrong[8:16]),
         "Trainer": lambda: plain_trainer().test(method, loader(images=wrong), verbose=False),
     }
@@ -140,13 +139,6 @@ def test_bytes_are_refused_in_every_batch(way: str) -> None:
     assert watch.estimators[0].latest is None
     for name, value in method.backbone.state_dict().items():
         assert torch.equal(value, before[name])
-
-
-def test_a_network_that_returns_probabilities_is_refused() -> None:
-    net = nn.Sequential(tiny_net(), nn.Softmax(1))
-    for make in (Source, Tent, CoTTA):
-        with pytest.raises(HoldfastError, match="without its last Softmax"):
-            plain_trainer().test(make(net), loader(), verbose=False)
 
 
 def test_a_second_test_says_that_it_goes_on() -> None:

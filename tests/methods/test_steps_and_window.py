@@ -10,7 +10,7 @@ from table import TABLE, quiet
 
 from holdfast import HoldfastError
 from holdfast.callbacks.recovery import arguments
-from holdfast.methods import BNAdapt, Tent
+from holdfast.methods import BNAdapt
 from holdfast.methods.testing import differing, image_batches, spoiled, tensors, verify
 
 pytestmark = [quiet, pytest.mark.filterwarnings("ignore:Some images are not finite")]
@@ -82,9 +82,6 @@ def test_a_window_takes_batches_and_leaves_bad_images_out() -> None:
 
 def test_settings_are_checked_and_in_the_provenance() -> None:
     net = tiny_net()
-    for options in ({"steps": 0}, {"window": 1}):
-        with pytest.raises(HoldfastError, match=r"steps|window"):
-            Tent(net, **options)
     for name in MEMORY + SINGLY:
         with pytest.raises(HoldfastError, match="Leave window out"):
             TABLE[name].make(net, window=8)

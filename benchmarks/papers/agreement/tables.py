@@ -259,47 +259,28 @@ random_heads.claim(
     "data subsetting”, section 3.1",
     group=THRESHOLD,
 )
-random_heads.claim(
-    "c1-slope",
-    "C1: the slopes of both lines are nearest to each other with random heads",
-    nearest("slope", *PROBES),
-    quote="“only ensembles with diverse initialization leads to AGL where the linear trend of "
-    "agreement and accuracy matching slope and bias”, section 3.1",
+MATCHING = (
+    "“only ensembles with diverse initialization leads to AGL where the linear trend of "
+    "agreement and accuracy matching slope and bias”, section 3.1"
 )
-random_heads.claim(
-    "c1-bias",
-    "C1: the biases of both lines are nearest to each other with random heads",
-    nearest("bias", *PROBES),
-    quote="“only ensembles with diverse initialization leads to AGL where the linear trend of "
-    "agreement and accuracy matching slope and bias”, section 3.1",
+PREDICTING = (
+    "“AGL-based methods can only accurately predict the OOD performance of models in "
+    "ensembles with diverse initialization”, section 3.3"
 )
-random_heads.claim(
-    "c1-error",
-    "C1: ALine-S has the smallest error with random heads",
-    nearest("error", *PROBES),
-    quote="“AGL-based methods can only accurately predict the OOD performance of models in "
-    "ensembles with diverse initialization”, section 3.3",
-)
-random_heads.claim(
-    "c1-slope-tenth",
-    "C1, all trained on one tenth of the data: the slopes of both lines are nearest to "
-    "each other with random heads",
-    nearest("slope", *TENTHS, SUBSET),
-    group=OURS,
-)
-random_heads.claim(
-    "c1-bias-tenth",
-    "C1, all trained on one tenth of the data: the biases of both lines are nearest to "
-    "each other with random heads",
-    nearest("bias", *TENTHS, SUBSET),
-    group=OURS,
-)
-random_heads.claim(
-    "c1-error-tenth",
-    "C1, all trained on one tenth of the data: ALine-S has the smallest error with random heads",
-    nearest("error", *TENTHS, SUBSET),
-    group=OURS,
-)
+NEAREST = {
+    "slope": ("the slopes of both lines are nearest to each other with random heads", MATCHING),
+    "bias": ("the biases of both lines are nearest to each other with random heads", MATCHING),
+    "error": ("ALine-S has the smallest error with random heads", PREDICTING),
+}
+for measure, (sentence, quote) in NEAREST.items():
+    random_heads.claim(f"c1-{measure}", f"C1: {sentence}", nearest(measure, *PROBES), quote=quote)
+for measure, (sentence, _) in NEAREST.items():
+    random_heads.claim(
+        f"c1-{measure}-tenth",
+        f"C1, all trained on one tenth of the data: {sentence}",
+        nearest(measure, *TENTHS, SUBSET),
+        group=OURS,
+    )
 random_heads.claim(
     "c1-diagonal",
     "C1: with orders and subsets agreement is nearer to y = x than to the accuracy line",
@@ -334,32 +315,19 @@ def trainings(folders: list[Path]) -> Table:
     return lines(folders, ensembles=TRAININGS, drawn=TRAININGS)
 
 
-trainings.claim(
-    "c2-slope",
-    "C2: after light full finetuning, the agreement slope is closest to the accuracy "
-    "slope with random heads",
-    nearest("slope", *FINETUNED),
-    **some_line(*FINETUNED),
-    quote="“In full finetuned CLIP models, we also observe that random linear heads induce the "
-    "most reliable AGL behavior”, section 3.1",
-)
-trainings.claim(
-    "c2-bias",
-    "C2: after light full finetuning, the agreement bias is closest to the accuracy bias "
-    "with random heads",
-    nearest("bias", *FINETUNED),
-    **some_line(*FINETUNED),
-    quote="“In full finetuned CLIP models, we also observe that random linear heads induce the "
-    "most reliable AGL behavior”, section 3.1",
-)
-trainings.claim(
-    "c2-error",
-    "C2: after light full finetuning, ALine-S has the smallest error with random heads",
-    nearest("error", *FINETUNED),
-    **some_line(*FINETUNED),
-    quote="“In full finetuned CLIP models, we also observe that random linear heads induce the "
-    "most reliable AGL behavior”, section 3.1",
-)
+for measure, sentence in {
+    "slope": "the agreement slope is closest to the accuracy slope with random heads",
+    "bias": "the agreement bias is closest to the accuracy bias with random heads",
+    "error": "ALine-S has the smallest error with random heads",
+}.items():
+    trainings.claim(
+        f"c2-{measure}",
+        f"C2: after light full finetuning, {sentence}",
+        nearest(measure, *FINETUNED),
+        **some_line(*FINETUNED),
+        quote="“In full finetuned CLIP models, we also observe that random linear heads induce the "
+        "most reliable AGL behavior”, section 3.1",
+    )
 trainings.claim(
     "c2-gain",
     "C2: random heads gain less with light full finetuning than with linear probes",
@@ -441,20 +409,17 @@ bases.claim(
     quote="“on vision tasks, FMs pretrained on different image corpora can have different "
     "levels of OOD robustness for the same ID performance”, section 1",
 )
-bases.claim(
-    "c6-slope",
-    "C6: slopes differ more for probes of pixels than of features",
-    nearest("slope", FEATURES, PIXELS),
-    quote="“linear models trained on top of the flattened CIFAR10 images do not observe AGL”, "
-    "section 3.3",
-)
-bases.claim(
-    "c6-error",
-    "C6: ALine-S errs more for probes of pixels than of features",
-    nearest("error", FEATURES, PIXELS),
-    quote="“linear models trained on top of the flattened CIFAR10 images do not observe AGL”, "
-    "section 3.3",
-)
+for measure, sentence in {
+    "slope": "slopes differ more for probes of pixels than of features",
+    "error": "ALine-S errs more for probes of pixels than of features",
+}.items():
+    bases.claim(
+        f"c6-{measure}",
+        f"C6: {sentence}",
+        nearest(measure, FEATURES, PIXELS),
+        quote="“linear models trained on top of the flattened CIFAR10 images do not observe AGL”, "
+        "section 3.3",
+    )
 
 
 @table(

@@ -32,10 +32,6 @@ class Request(RunOptions):
     scale: str = EMBEDDED
     runs: Sequence[Path] | None = None
 
-    def replaced_keys(self) -> dict[str, Any]:
-        """The keys of a suite that the command replaces."""
-        return self.replace_keys({})
-
 
 @dataclass
 class Evidence:
@@ -112,11 +108,7 @@ class Suite(Source):
         if request.scale != EMBEDDED and todo:
             suite.check_data_folders(todo, request.data)
             print(f"{name}: about {foretold(todo, request.jobs or 1)} on this machine.", flush=True)
-        try:
-            failed, elsewhere = suite.run_cells(cells, request)
-        except KeyboardInterrupt:
-            # The message of a run names --resume, which this command lacks.
-            raise KeyboardInterrupt("interrupted; rerun the same command to continue") from None
+        failed, elsewhere = suite.run_cells(cells, request)
         if failed or elsewhere:
             print(f"failed runs: {failed}; runs in progress in other processes: {elsewhere}")
         return failed
@@ -141,7 +133,7 @@ class Suite(Source):
 
     def _cells_of(self, request: Request) -> list[Cell]:
         """The cells with the folders and the seeds of the command."""
-        return self.cells(request.scale, request.data, **request.replaced_keys())
+        return self.cells(request.scale, request.data, **request.replace_keys({}))
 
     def cells(self, scale: str, data: Mapping[str, str] | None = None, **keys: Any) -> list[Cell]:
         """The cells of the suites without duplicates; `keys` replace those of the suites.

@@ -220,28 +220,13 @@ alarms.claim(
     bounded([BETS, RUNNING], panel=ALARMS, x=["collapse", "sudden drop, adapting"], most=20),
     group=OURS,
 )
-alarms.claim(
-    "correlated-labels-confidence-bets",
-    "correlated labels break the guarantee of bets on confidence",
-    computed("correlated-labels-confidence-bets"),
-    group=OURS,
-)
-alarms.claim(
-    "correlated-labels-concentration-bets",
-    "correlated labels break the guarantee of bets on concentration",
-    computed("correlated-labels-concentration-bets"),
-    group=OURS,
-)
-alarms.claim(
-    "label-shift-concentration-bets",
-    "a label shift that makes the task easier breaks the guarantee of bets on concentration",
-    computed("label-shift-concentration-bets"),
-    group=OURS,
-)
-alarms.claim(
-    "less-sure-confidence-bets",
-    "correct predictions that become less confident, which the guarantee excludes, cause "
-    "false alarms of the confidence proxy",
-    computed("less-sure-confidence-bets"),
-    group=OURS,
-)
+for claim, sentence in {
+    "correlated-labels-confidence-bets": "correlated labels break the guarantee of bets on confidence",
+    "correlated-labels-concentration-bets": "correlated labels break the guarantee of bets on "
+    "concentration",
+    "label-shift-concentration-bets": "a label shift that makes the task easier breaks the guarantee of "
+    "bets on concentration",
+    "less-sure-confidence-bets": "correct predictions that become less confident, which the guarantee "
+    "excludes, cause false alarms of the confidence proxy",
+}.items():
+    alarms.claim(claim, sentence, computed(claim), group=OURS)
