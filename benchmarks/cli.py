@@ -21,6 +21,7 @@ COMMANDS = {
         "benchmarks.suites.tune",
         "choose the settings of a suite's methods by one rule and budget",
     ),
+    "stress": ("benchmarks.suites.stress", "find the learning rates at which a method collapses"),
     "leaderboard": (
         "benchmarks.leaderboard.command",
         "compare methods on fixed tracks; add and check entries",

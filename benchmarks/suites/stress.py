@@ -1,0 +1,115 @@
+"""`holdfast stress`: from which learning rate on a method collapses, on each stream and network."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ... import HoldfastError
+from ..common_options import command_parser
+from ..presets import presets
+from ..results.runs import Run, grouped, with_results
+from ..results.text_table import formatted
+from . import grid
+from .options import RunOptions, add_run_options, repeating
+from .suite import load_suite, run_cells
+from .trials import cells, defaults, rates
+
+
+def parser() -> argparse.ArgumentParser:
+    parser = command_parser(__doc__ or "", "stress Tent --budget 5")
+    add = parser.add_argument
+    method = "a method, a name of methods.yaml, or a class path such as mymethods.Mine"
+    add("method", help=method)
+    add("--budget", type=int, default=7, help="learning rates around the method's (default: 7)")
+    backbones = "networks, such as glyphs and one without batch normalisation (default: glyphs)"
+    add("--backbones", nargs="+", default=["glyphs"], metavar="NAME", help=backbones)
+    streams = "suite with the streams (default: CCC-Medium on glyphs, two orders of labels)"
+    add("--streams", default="stress", metavar="SUITE", help=streams)
+    add_run_options(parser, out="runs/stress")
+    return parser
+
+
+def main(argv: list[str]) -> int:
+    """Run the method at each rate, and print where it collapses; 1 if runs are unfinished."""
+    args = parser().parse_args(argv)
+    if args.budget < 1:
+        raise HoldfastError(f"--budget must be at least 1, not {args.budget}.")
+    options = RunOptions.parsed(args, command=repeating("holdfast", "stress", args.method))
+    suite = load_suite(args.streams, options)
+    suite["overrides"] = {
+        name: {"model": {"init_args": {"backbone": name}}} for name in args.backbones
+    }
+    sources = [*grid.cells(suite)]
+    suite["methods"] = {args.method: settings_of(args.method)}
+    trials = rates(suite, args.budget) or [*defaults(suite)]
+    tried = cells(suite, trials)
+    failed, elsewhere = run_cells([*sources, *tried], options)
+    if failed or elsewhere:
+        print(f"failed runs: {failed}; runs in progress in other processes: {elsewhere}")
+        return 1
+    runs = with_results(Run.load(cell.folder) for cell in [*sources, *tried])
+    table = thresholds([run for run in runs if run.method == args.method])
+    text = formatted([[*table.columns], *table.to_numpy().tolist()], "markdown")
+    Path(suite["out"], f"{args.method}.md").write_text(f"{text}\n", encoding="utf-8")
+    print(text)
+    return 0
+
+
+def settings_of(method: str) -> str | dict[str, Any]:
+    """The settings of a method for glyphs, or its paper's, or those of a class."""
+    known = presets("methods")
+    names = (f"{method.lower()}-glyphs", method.lower(), method)
+    return next((name for name in names if name in known), {"class_path": method})
+
+
+def thresholds(runs: Sequence[Run]) -> pd.DataFrame:
+    """A row for each network and stream: the rates that survive and collapse, and the highest accuracy.
+
+    A run collapses as in reports: below the source model over the last eighth, by more than the margin.
+
+    Raises:
+        HoldfastError: if a stream is too short to tell.
+    """
+    if unknown := next((run for run in runs if run.collapsed is None), None):
+        raise HoldfastError(
+            f"{unknown.folder} has {len(unknown.rows)} batches with labels of its source model: too few to "
+            "tell whether it has collapsed. Choose streams of 40 batches or more."
+        )
+    rows = []
+    for (network, stream), same in grouped(runs, lambda run: (network_of(run), run.stream)).items():
+        tried = sorted({rate_of(run) for run in same})
+        collapsed = {rate: [r.collapsed for r in same if rate_of(r) == rate] for rate in tried}
+        means = {r: np.mean([run.accuracy for run in same if rate_of(run) == r]) for r in tried}
+        best = max(means, key=means.__getitem__)
+        rows.append(
+            {
+                "network": network,
+                "stream": stream,
+                "rates": text_of(tried),
+                "no seed collapses": text_of([r for r in tried if not any(collapsed[r])]),
+                "some do": text_of(
+                    [r for r in tried if any(collapsed[r]) and not all(collapsed[r])]
+                ),
+                "all do": text_of([r for r in tried if all(collapsed[r])]),
+                "best accuracy": f"{100 * means[best]:.1f} ({text_of([best])})",
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def network_of(run: Run) -> str:
+    """The name of a run's network."""
+    return str(run.cell["config"]["model"]["init_args"]["backbone"])
+
+
+def rate_of(run: Run) -> float:
+    """The learning rate of a run; 0 for a method without one."""
+    return float(run.factors.get("lr", 0))
+
+
+def text_of(tried: Sequence[float]) -> str:
+    return ", ".join(f"{rate:g}" if rate else "no rate" for rate in tried) or "-"
