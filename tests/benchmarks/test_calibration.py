@@ -153,7 +153,7 @@ def test_the_accuracies_are_corrected_along_the_walks_of_a_difficulty(
     tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
     out = tmp_path / "walks.npz"
-    words = [*CALIBRATE.split(), "--out", str(out), "--images", "24", "--walks"]
+    words = [*CALIBRATE.split(), "--out", str(out), "--images", "96", "--walks"]
     assert main([*words, "30"]) == 0
     found = Calibration.load(out)
     walks = found.provenance["walks"]["pairs"]
@@ -163,7 +163,7 @@ def test_the_accuracies_are_corrected_along_the_walks_of_a_difficulty(
     for pair, accuracies in walks.items():
         assert len(accuracies) == 3
         a, b = (found.names.index(name) for name in pair.split(", "))
-        path = find_path(found.matrix(*pair.split(", ")), 30, "exact")
+        path = find_path(found.matrix(*pair.split(", ")), 30, "steady")
         assert abs(meter.along(a, b, path, 3) - 30) < 3
     assert main([*words, "45"]) == 2
     assert "were corrected at 30 %" in capsys.readouterr().err
