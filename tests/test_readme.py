@@ -155,7 +155,7 @@ def test_the_findings_are_those_of_the_papers_pages() -> None:
 
 
 def test_the_guide_has_an_example_of_each_command(folder: Path) -> None:
-    """Its table names all of them; what README, the guide to suites, test_tune and test_stress do not, it runs."""
+    """Its table names all of them; what other pages and their tests do not run, it runs."""
     guide = DOCS / "guides" / "command-line.md"
     assert {*re.findall(r"^\| `(\w+)` \|", guide.read_text(), re.M)} == COMMANDS.keys()
     tour = guide.read_text().partition("## An example of each\n")[2].partition("\n## ")[0]
