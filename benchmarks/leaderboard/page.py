@@ -8,7 +8,7 @@ import numpy as np
 from ... import HoldfastError
 from ...files import whole_file
 from ..results.collapse import has_collapsed
-from ..results.deadline import RATIO, continuous
+from ..results.deadline import at_response
 from ..results.run_statistics import deviation, last_eighth
 from ..results.tables import Column, Row
 from ..results.text_table import formatted, points
@@ -114,10 +114,9 @@ def _under_deadline(runs: Sequence[Result], source: Mapping[int, Result]) -> flo
             return None
         if run.ready_ms is None or reference.ready_ms is None:
             return None
-        response, steps = DEADLINE * reference.ready_ms, np.ones(len(run.sizes))
-        rest = max(0.0, run.step_ms - run.ready_ms)
-        times = (run.accuracies, run.ready_ms * steps, rest * steps)
-        utilities.append(continuous(*times, response, RATIO * response).utility)
+        ready, ended = (np.full(len(run.sizes), ms) for ms in (run.ready_ms, run.step_ms))
+        response = DEADLINE * reference.ready_ms
+        utilities.append(at_response(run.accuracies, ready, ended, response).utility)
     return float(np.mean(utilities))
 
 

@@ -13,7 +13,7 @@ from .runs import Run
 
 _Array = np.ndarray
 _UNITS = {"ms": 1e-3, "s": 1.0}
-RATIO = 2.5  # of threshold and response time in the paper's tables: 100 ms and 39.9 ms
+_RATIO = 2.5  # of threshold and response time in the paper's tables: 100 ms and 39.9 ms
 CURVE = (0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.7, 8.0)  # response times, in the source model's
 
 
@@ -44,6 +44,12 @@ def continuous(
     return Continuous(
         float(np.mean(accuracy) * timeliness + alignment), float(timeliness), float(alignment)
     )
+
+
+def at_response(accuracy: _Array, ready: _Array, ended: _Array, response: float) -> Continuous:
+    """`continuous` of batches [n] from when their logits were ready and their steps ended."""
+    rest = np.maximum(0.0, ended - ready)
+    return continuous(accuracy, ready, rest, response, _RATIO * response)
 
 
 class Limit(NamedTuple):
@@ -80,10 +86,7 @@ def utility(run: Run, limit: Limit) -> Continuous | None:
     known = ~np.isnan(accuracy + ready + ended)
     if unit is None or known.sum() < 2:
         return None
-    accuracy, ready, ended = accuracy[known], ready[known], ended[known]
-    response = limit.value * unit
-    rest = np.maximum(0.0, ended - ready)
-    return continuous(accuracy, ready, rest, response, RATIO * response)
+    return at_response(accuracy[known], ready[known], ended[known], limit.value * unit)
 
 
 def _source_seconds(run: Run) -> float | None:

@@ -15,7 +15,7 @@ from ..results.runs import Run, grouped, with_results
 from ..results.text_table import formatted
 from . import grid
 from .options import RunOptions, add_run_options, repeating
-from .suite import load_suite, run_cells
+from .suite import Unfinished, load_suite, run_all_cells
 from .trials import cells, defaults, rates
 
 
@@ -34,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: list[str]) -> int:
-    """Run the method at each rate, and print where it collapses; 1 if runs are unfinished."""
+    """Run the method at each rate, and print where it collapses; 1 if runs have failed."""
     args = parser().parse_args(argv)
     if args.budget < 1:
         raise HoldfastError(f"--budget must be at least 1, not {args.budget}.")
@@ -47,13 +47,14 @@ def main(argv: list[str]) -> int:
     suite["methods"] = {args.method: settings_of(args.method)}
     trials = rates(suite, args.budget) or [*defaults(suite)]
     tried = cells(suite, trials)
-    failed, elsewhere = run_cells([*sources, *tried], options)
-    if failed or elsewhere:
-        print(f"failed runs: {failed}; runs in progress in other processes: {elsewhere}")
-        return 1
+    try:
+        run_all_cells([*sources, *tried], options)
+    except Unfinished as error:
+        print(error)
+        return int(error.failed)
     runs = with_results(Run.load(cell.folder) for cell in [*sources, *tried])
     table = thresholds([run for run in runs if run.method == args.method])
-    text = formatted([[*table.columns], *table.to_numpy().tolist()], "markdown")
+    text = formatted(table, "markdown")
     Path(suite["out"], f"{args.method}.md").write_text(f"{text}\n", encoding="utf-8")
     print(text)
     return 0
@@ -82,7 +83,9 @@ def thresholds(runs: Sequence[Run]) -> pd.DataFrame:
     rows = []
     for (network, stream), same in grouped(runs, lambda run: (network_of(run), run.stream)).items():
         tried = sorted({rate_of(run) for run in same})
-        collapsed = {rate: [r.collapsed for r in same if rate_of(r) == rate] for rate in tried}
+        share = {
+            rate: np.mean([run.collapsed for run in same if rate_of(run) == rate]) for rate in tried
+        }
         means = {r: np.mean([run.accuracy for run in same if rate_of(run) == r]) for r in tried}
         best = max(means, key=means.__getitem__)
         rows.append(
@@ -90,11 +93,9 @@ def thresholds(runs: Sequence[Run]) -> pd.DataFrame:
                 "network": network,
                 "stream": stream,
                 "rates": text_of(tried),
-                "no seed collapses": text_of([r for r in tried if not any(collapsed[r])]),
-                "some do": text_of(
-                    [r for r in tried if any(collapsed[r]) and not all(collapsed[r])]
-                ),
-                "all do": text_of([r for r in tried if all(collapsed[r])]),
+                "no seed collapses": text_of([r for r in tried if share[r] == 0]),
+                "some do": text_of([r for r in tried if 0 < share[r] < 1]),
+                "all do": text_of([r for r in tried if share[r] == 1]),
                 "best accuracy": f"{100 * means[best]:.1f} ({text_of([best])})",
             }
         )

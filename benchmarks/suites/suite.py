@@ -48,6 +48,24 @@ def run_cells(cells: list[Cell], options: RunOptions) -> tuple[int, int]:
     return ended["failed"], ended["elsewhere"]
 
 
+class Unfinished(Exception):
+    """Some runs have failed, or are left to other shards or processes."""
+
+    def __init__(self, missing: int, failed: int, folder: Path) -> None:
+        super().__init__(
+            f"{missing} runs are unfinished ({failed} have failed: see {ERROR} there), such as {folder}. "
+            "Repeat the command when other shards have finished."
+        )
+        self.failed = failed > 0
+
+
+def run_all_cells(cells: list[Cell], options: RunOptions) -> None:
+    """Run unfinished cells; raises Unfinished if some of them are left."""
+    failed, _ = run_cells(cells, options)
+    if missing := [cell for cell in cells if not cell.finished]:
+        raise Unfinished(len(missing), failed, missing[0].folder)
+
+
 def check_data_folders(cells: list[Cell], folders: Mapping[str, str]) -> None:
     """Refuse runs whose data are not given, and a folder that does not exist."""
     needed = json.dumps([cell.config for cell in cells], default=str)

@@ -16,13 +16,12 @@ import pandas as pd
 import yaml
 
 from ... import HoldfastError, callbacks
-from ...run_folder import ERROR
 from ..common_options import command_parser
 from ..results.run_statistics import mean
 from ..results.runs import Run, grouped
 from ..results.text_table import formatted
 from .options import RunOptions, add_data_options, add_run_options, add_suite_file, repeating
-from .suite import load_suite, run_cells
+from .suite import Unfinished, load_suite, run_all_cells
 from .trials import Trial, cells, defaults, on_holdout, rates, seconds
 
 Choice = dict[tuple[str, str], Trial]  # by method and network
@@ -121,9 +120,7 @@ class Search:
         by_name = {trial.name: trial for trial in trials}
         cells_of = {name: cells(suite, [t], self.estimator) for name, t in by_name.items()}
         every = [cell for trial_cells in cells_of.values() for cell in trial_cells]
-        failed, _ = run_cells(every, self.options)
-        if missing := [cell for cell in every if not cell.finished]:
-            raise Unfinished(len(missing), failed, missing[0].folder)
+        run_all_cells(every, self.options)
         runs = {
             name: [Run.load(cell.folder) for cell in trial_cells]
             for name, trial_cells in cells_of.items()
@@ -146,17 +143,6 @@ class Search:
             for run in results.runs[trial.name]
         ]
         pd.DataFrame(rows, columns=names).to_csv(path.with_suffix(".csv"), index=False)
-
-
-class Unfinished(Exception):
-    """Some runs have failed, or are left to other shards or processes."""
-
-    def __init__(self, missing: int, failed: int, folder: Path) -> None:
-        super().__init__(
-            f"{missing} runs are unfinished ({failed} have failed: see {ERROR} there), such as {folder}. "
-            "Repeat the command when other shards have finished."
-        )
-        self.failed = failed > 0
 
 
 def estimate(name: str) -> Score:
