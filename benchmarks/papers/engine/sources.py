@@ -78,7 +78,6 @@ class Suite(Source):
     Args:
         names: of the suites.
         scales: at which there are results to make.
-        photos: names at scale photos, if others.
         full: names at full scale, if others.
         only: patterns of the names of runs to use, by key, such as {"setting": "CCC-Medium"}.
         trials: number of trials of each method, by scale, which replace the runs (`suites.trials`).
@@ -90,12 +89,11 @@ class Suite(Source):
         self,
         *names: str,
         scales: Sequence[str] = SCALES,
-        photos: Sequence[str] = (),
         full: Sequence[str] = (),
         only: Mapping[str, str | Sequence[str]] | None = None,
         trials: Mapping[str, int] | None = None,
     ) -> None:
-        by_scale = {EMBEDDED: names, PHOTOS: photos or names, FULL: full or names}
+        by_scale = {EMBEDDED: names, PHOTOS: names, FULL: full or names}
         self.suites = {scale: list(by_scale[scale]) for scale in scales}
         self.only = {k: [v] if isinstance(v, str) else list(v) for k, v in (only or {}).items()}
         self.trials = trials or {}
