@@ -37,47 +37,15 @@ GREY = "#4D4D4D"  # for the source model and anything without a specific colour
 # Okabe and Ito's colour-blind safe palette, for everything except methods.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#B8A800")
 # The colour of each method in all pictures.
-METHODS = {
-    "Source": GREY,
-    "BNAdapt": "#56B4E9",
-    "Tent": "#D55E00",
-    "RDumb": "#0072B2",
-    "ETA": "#E69F00",
-    "EATA": "#009E73",
-    "CoTTA": "#CC79A7",
-    "SAR": "#882255",
-    "RPL": "#B8A800",
-    "SLR": "#332288",
-    "SLR-SGD": "#8888FF",
-    "CPL": "#44AA99",
-    "RoTTA": "#AA4499",
-    "SoTTA": "#661100",
-    "LAME": "#22AA11",
-    "DeYO": "#FF1166",
-    "ROID": "#CCAA88",
-    "CMF": "#445500",
-    "SANTA": "#FF8877",
-    "NOTE": "#99BB66",
-    "PeTTA": "#FF77FF",
-    "GTTA": "#885500",
-    "BNEMA": "#0055DD",
-    "RMT": "#443366",
-    "REM": "#BB1122",
-    "MEMO": "#BBAAEE",
-    "TPT": "#005533",
-    "TDA": "#8811AA",
-    "BATCLIP": "#995555",
-    "VTE": "#117722",
-    "T3A": "#227788",
-    "SHOT": "#00CC77",
-    "AdaContrast": "#778866",
-    "LCoTTA": "#FF6699",
-    "FOA": "#887799",
-    "NEO": "#88BB00",
-    "PEA": "#443311",
-    "TTAug": "#FF33AA",
-    "ZeroSiam": "#DD9955",
-}
+_TABLE = (
+    "Source 4D4D4D, BNAdapt 56B4E9, Tent D55E00, RDumb 0072B2, ETA E69F00, EATA 009E73, CoTTA "
+    "CC79A7, SAR 882255, RPL B8A800, SLR 332288, SLR-SGD 8888FF, CPL 44AA99, RoTTA AA4499, "
+    "SoTTA 661100, LAME 22AA11, DeYO FF1166, ROID CCAA88, CMF 445500, SANTA FF8877, NOTE "
+    "99BB66, PeTTA FF77FF, GTTA 885500, BNEMA 0055DD, RMT 443366, REM BB1122, MEMO BBAAEE, TPT "
+    "005533, TDA 8811AA, BATCLIP 995555, VTE 117722, T3A 227788, SHOT 00CC77, AdaContrast "
+    "778866, LCoTTA FF6699, FOA 887799, NEO 88BB00, PEA 443311, TTAug FF33AA, ZeroSiam DD9955"
+)
+METHODS = {name: f"#{colour}" for name, colour in map(str.split, _TABLE.split(", "))}
 _SPARE = ("#998833", "#2299FF", "#004466", "#668800", "#6699CC", "#AA4466")  # for other methods
 # Lengths of dashes and gaps, in line widths.
 _DASHES: tuple[tuple[float, ...], ...] = ((), (5, 2), (1, 1.5), (5, 1.5, 1, 1.5))
