@@ -8,6 +8,8 @@ from textwrap import fill
 from typing import Any, NamedTuple
 from zlib import crc32
 
+import numpy as np
+
 from . import HoldfastError
 from .files import whole_file
 
@@ -210,6 +212,5 @@ def legend(figure: Any, axes: Sequence[Any], shading: str = "", **others: Any) -
 
 def _legend_width(labels: Sequence[str], columns: int) -> int:
     """The width of a legend that is filled column by column, in characters; a handle has nine."""
-    rows = -(-len(labels) // columns)
-    starts = range(0, len(labels), rows)
-    return sum(max(map(len, labels[start : start + rows])) + 9 for start in starts)
+    parts = np.array_split(labels, columns)
+    return sum(max(map(len, part)) + 9 for part in parts)
