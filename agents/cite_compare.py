@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import HoldfastError
+from ..files import written
 from . import cite_options as options
 from .cite_options import say
-from .data import Dataset, new_file
+from .data import Dataset
 from .limits import Prices, tokens_of, usd_of
 from .records import RETRIED
 from .score import Records, judged, rate
@@ -27,7 +28,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="result files")
     options.add_run_data(parser)
     options.add_price(parser)
-    options.add(parser, "--plot", "draw accuracy against cost in a file, .png or .svg", Path)
+    options.add(parser, "--plot", "draw accuracy against cost in a file (.png, .pdf or .svg)", Path)
     options.add_json(parser)
 
 
@@ -220,25 +221,25 @@ def draw(rows: "pd.DataFrame", path: Path) -> None:
     Raises:
         HoldfastError: if no run has a cost, or the file cannot be written.
     """
-    from matplotlib.figure import Figure
+    from ..drawing import legend, panels
 
     shown = rows.dropna(subset=["cost", "accuracy"]).sort_values("cost")
     if shown.empty:
         raise HoldfastError("No run has a cost. Compare runs of language models.")
-    axes = (figure := Figure(figsize=(6.4, 4.2), layout="constrained")).subplots()
-    for name, row in shown.iterrows():
-        x, y = [row.cost], [100 * row.accuracy]
-        x_error = [[row.cost - row.cost_low], [row.cost_high - row.cost]]
-        y_error = [[100 * (row.accuracy - row.low)], [100 * (row.high - row.accuracy)]]
-        axes.errorbar(x, y, y_error, x_error, fmt="o", capsize=3, label=Path(str(name)).stem)
     front = shown[shown.efficient]
-    axes.step(front.cost, 100 * front.accuracy, where="post", color="0.5", zorder=0, label="front")
-    axes.set(xlabel=f"{shown.unit.iloc[0]} per sample", ylabel="accuracy (%)", ylim=(0, 100))
-    if (shown.cost > 0).all() and shown.cost.max() > 10 * shown.cost.min():
-        axes.set_xscale("log")
-    axes.legend(fontsize="small")
-    with new_file(path, "--plot") as partial:
-        figure.savefig(partial, format=path.suffix.removeprefix(".") or "png", dpi=150)
+    with written(path, "or pass --plot another file."), panels(path, height=2.4) as (figure, [ax]):
+        for name, row in shown.iterrows():
+            x, y = [row.cost], [100 * row.accuracy]
+            x_error = [[row.cost - row.cost_low], [row.cost_high - row.cost]]
+            y_error = [[100 * (row.accuracy - row.low)], [100 * (row.high - row.accuracy)]]
+            ax.errorbar(x, y, y_error, x_error, fmt="o", capsize=3, label=Path(str(name)).stem)
+        ax.step(
+            front.cost, 100 * front.accuracy, where="post", color="0.5", zorder=0, label="front"
+        )
+        ax.set(xlabel=f"{shown.unit.iloc[0]} per sample", ylabel="accuracy, %", ylim=(0, 100))
+        if (shown.cost > 0).all() and shown.cost.max() > 10 * shown.cost.min():
+            ax.set_xscale("log")
+        legend(figure, [ax])
 
 
 def _text(figures: dict[str, Any]) -> str:

@@ -317,20 +317,20 @@ def draw(table: "pd.DataFrame", path: Path, caption: str) -> Path:
     """Draw the accuracies in percent as bars, a group for each corruption and a colour for each method."""
     import numpy as np  # deferred, like the drawing: slow to import
 
-    from ..drawing import describe, panels, saved
-    from .results.figure import method_styles
+    from ..drawing import TWO, legend, panels, styles
 
-    figure, [ax] = panels(size=(10.0, 3.6))
     groups, width = np.arange(len(table)), 0.84 / len(table.columns)
-    for number, (label, style) in enumerate(method_styles((n, n) for n in table.columns).items()):
-        offset = (number - (len(table.columns) - 1) / 2) * width
-        hatch = "//" if style.dashes and label != "Source" else None
-        ax.bar(groups + offset, table[label], width, label=label, color=style.colour, hatch=hatch)
-    ax.set_xticks(groups, [str(name).replace("_", " ") for name in table.index], rotation=40)
-    for tick in ax.get_xticklabels():
-        tick.set(ha="right", rotation_mode="anchor", fontsize=8)
-    ax.set_ylim(0, 100)
-    describe(ax, caption, y="accuracy in %")
-    ax.grid(visible=False, axis="x")
-    figure.legend(loc="outside upper right", ncols=6, frameon=False, fontsize=8)
-    return saved(figure, path, dpi=150)
+    looks = styles(table.columns, {name: name for name in table.columns})
+    with panels(path, height=2.6, width=TWO) as (figure, [ax]):
+        for number, (label, style) in enumerate(looks.items()):
+            offset = (number - (len(table.columns) - 1) / 2) * width
+            hatch = "//" if style.dashes and label != "Source" else None
+            look = {"label": label, "color": style.colour, "hatch": hatch}
+            ax.bar(groups + offset, table[label], width, **look)
+        ax.set_xticks(groups, [str(name).replace("_", " ") for name in table.index], rotation=40)
+        for tick in ax.get_xticklabels():
+            tick.set(ha="right", rotation_mode="anchor")
+        ax.set(title=caption, ylabel="accuracy, %", ylim=(0, 100))
+        ax.grid(visible=False, axis="x")
+        legend(figure, [ax])
+    return path

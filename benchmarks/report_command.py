@@ -33,6 +33,8 @@ def parser() -> argparse.ArgumentParser:
         "time that a prediction may take, in the source model's own time (1.5) or absolute (50ms)"
     )
     add("--deadline", metavar="RHO", help=late)
+    figure = "draw the figure to FILE, .png, .pdf or .svg (default: accuracy.png in the folder)"
+    add("--figure", type=Path, metavar="FILE", help=figure)
     page = "write one HTML page with tables, charts and data to FILE (needs holdfast[html])"
     add("--html", type=Path, metavar="FILE", help=page)
     return parser
@@ -55,5 +57,5 @@ def main(argv: list[str]) -> int:
     else:
         table = "runs" if args.runs else "pairs" if args.pairs else "means"
         limit = None if args.deadline is None else Limit.parse(args.deadline)
-        publish(args.folder, runs, args.format, table, args.columns, limit)
+        publish(args.folder, runs, args.format, table, args.columns, limit, args.figure)
     return int(not runs)

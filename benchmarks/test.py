@@ -254,7 +254,7 @@ def test(cli: RunCLI, checkpoint: Path | None) -> None:
         if not cli.out.is_dir():
             raise HoldfastError(
                 f"{cli.out} was renamed or removed while its run was writing it. Restore its name and "
-                f"pass --resume, which goes on from its last checkpoint, or begin the run anew."
+                f"pass --resume to continue from its last checkpoint, or repeat the run."
             ) from error
         if error.errno not in NO_PLACE:
             raise

@@ -58,7 +58,7 @@ class StreamCheckpoint(Checkpoint):
         if stream is None:
             raise HoldfastError(
                 "StreamCheckpoint needs a stream: other data cannot start in the middle, as a resumed run "
-                "must. Leave StreamCheckpoint out, or subclass Stream."
+                "must. Omit StreamCheckpoint, or subclass Stream."
             )
         self._stream, method = stream, method_of(pl_module)
         trainer.strategy.checkpoint_io = _RunFiles(lambda: identity(trainer, method))
@@ -171,7 +171,8 @@ class _RunFiles(TorchCheckpointIO):
         checkpoint = super().load_checkpoint(*args, **kwargs)
         if "run" not in checkpoint:
             raise HoldfastError(
-                "No StreamCheckpoint wrote this checkpoint, so no run can resume. Choose another."
+                "StreamCheckpoint did not write this checkpoint, so no run can resume from it. Choose "
+                "another."
             )
         remedy = "Use the settings of that run, or start a new run in another folder."
         check_same(checkpoint["run"], self.identify(), "checkpoint belongs to another run", remedy)
@@ -211,7 +212,7 @@ def newest(folder: str | Path) -> Path | None:
             return path
     if checkpoints:
         raise HoldfastError(
-            f"No checkpoint in {folder} can be used. Remove the folder to start the run anew."
+            f"No checkpoint in {folder} can be used. Remove the folder to repeat the run."
         )
     return None
 

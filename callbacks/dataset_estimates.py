@@ -86,7 +86,7 @@ class DatasetEstimates(Observer):
         if self.images is None:
             if stream is None:
                 raise HoldfastError(
-                    "The data are no stream and have no segments. Pass DatasetEstimates a number of images."
+                    "The data are not a stream, so they have no segments. Pass DatasetEstimates(images=N)."
                 )
             self.limit = stream.segment(0).count
         if not self.adapting and any(p.requires_grad for p in pl_module.parameters()):

@@ -45,7 +45,9 @@ class OverheadBudget(InPredictions):
         steps = step_times(times)
         in_range(0, budget=budget, response=response)
         if steps and response is None:
-            raise HoldfastError("Pass OverheadBudget the response= to which its times refer.")
+            raise HoldfastError(
+                "OverheadBudget needs the response time to which its times refer. Pass response=."
+            )
         self.budget, self.response, self.times, self.steps = budget, response, times, steps
         # The time of a step that is not counted; None until it is measured.
         self.allowance = response

@@ -141,7 +141,7 @@ class _LineFitted(_Fitted):
         in_range(1, images=images)
         if not isinstance(stream, Streaming) or (images is None and stream.images is None):
             raise HoldfastError(
-                f"{self.name} needs a labelled stream with an end, or images=NUMBER, and was given "
+                f"{self.name} needs a labelled stream with an end, or images=NUMBER, not "
                 f"{type(stream).__name__}. Pass, for example, Corrupted(IMAGES, each=64)."
             )
         self.stream, self.images = stream, images
@@ -162,7 +162,7 @@ class _LineFitted(_Fitted):
         if len({score for score, _ in points}) < 3:
             raise HoldfastError(
                 f"{self.name} needs three labelled batches of {len(images)} images with different scores, "
-                f"and the stream gives {len(points)}. Pass a stream with more images or corruptions."
+                f"but the stream has {len(points)}. Pass a stream with more images or corruptions."
             )
         return points
 

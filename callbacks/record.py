@@ -95,7 +95,7 @@ class RunRecord(Curves):
         if not path.exists() or path.stat().st_size < size:
             raise HoldfastError(
                 f"{path} lacks rows that precede the checkpoint. Restore it, or remove "
-                f"{self.folder} to begin the run anew."
+                f"{self.folder} to repeat the run."
             )
         now_on(self.folder, trainer, method_of(module).step_count, self.images)
         self._file = path.open("r+b", buffering=0)

@@ -75,7 +75,7 @@ class Reference:
         if half < _FEWEST or not np.isfinite(confidence).all():
             raise HoldfastError(
                 f"A reference needs {2 * _FEWEST} images with finite logits and has {len(confidence)}. "
-                "Give it more images, or a model whose logits are finite."
+                "Pass more images, or a model whose logits are finite."
             )
         fit, rest = confidence[:half], confidence[half:]
         share = 1 - (fit.mean() if correct is None else correct[:half].mean())

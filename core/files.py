@@ -118,7 +118,7 @@ def check_keys(text: str) -> None:
 def unreadable(path: Path, why: str) -> HoldfastError:
     """The message for a file that is damaged, missing or not readable."""
     return HoldfastError(
-        f"{path} cannot be read ({why}). Restore it, or remove {path.parent} to start that run anew."
+        f"{path} cannot be read ({why}). Restore it, or remove {path.parent} to repeat that run."
     )
 
 

@@ -51,8 +51,8 @@ def check_shape(logits: Tensor, images: int) -> None:
     """Raise HoldfastError unless a network's outputs for so many images are logits [B,C], C at least 2."""
     if logits.shape[:1] == (images,) and logits[0].numel() == 1:
         raise HoldfastError(
-            f"The backbone returns one value per image, {list(logits.shape)}, and methods need a logit for "
-            "each class. Make two of a binary one: torch.stack([torch.zeros_like(z), z], 1) for z [B]."
+            f"The backbone returns one value per image, {list(logits.shape)}, but methods need a logit for "
+            "each class. For a binary head, return torch.stack([torch.zeros_like(z), z], 1) for z [B]."
         )
     if logits.ndim != 2 or len(logits) != images:
         raise HoldfastError(

@@ -153,8 +153,8 @@ class _MeasuredLoader(StreamLoader):
     def __iter__(self) -> Iterator[Batch]:
         if self.dataset.ranks > 1:
             raise HoldfastError(
-                "The times of a step differ between devices, which would drop different batches. Pass "
-                "Deadline times=."
+                "The times of a step differ between devices, so each would drop different batches. Pass "
+                "times= to Deadline."
             )
         batches = super().__iter__()
         while (position := self.stream.begin()) is not None:

@@ -192,6 +192,6 @@ def _in_shared_memory(batch: Batch) -> Batch:
         if os.strerror(errno.ENOSPC) not in str(error):
             raise
         raise HoldfastError(
-            "Shared memory (/dev/shm) is full. Start the container with a larger --shm-size, or give "
+            "Shared memory (/dev/shm) is full. Start the container with a larger --shm-size, or pass "
             "fewer --data.num_workers (0 needs none) or a smaller --data.batch_size."
         ) from None

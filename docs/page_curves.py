@@ -5,10 +5,10 @@ python docs/page_curves.py RUNS ... writes docs/curves.json from the runs of `ho
 take the place of all curves of their kind, since methods that are drawn together need one stream.
 """
 
-import io
 import json
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 KEPT = Path(__file__).with_name("curves.json")
@@ -66,41 +66,33 @@ def picture(part: str, name: str, kept: dict[str, dict[str, Any]]) -> str:
     """The curve of a class as SVG, the same bytes each time."""
     from matplotlib.ticker import EngFormatter, PercentFormatter
 
-    from holdfast.benchmarks.results.figure import GREY, method_colour
-    from holdfast.drawing import panels, pyplot
+    from holdfast.drawing import GREY, TWO, legend, method_colour, panels
 
     # An estimate has the colour of the method that is watched.
     colour = method_colour(name if part == "methods" else WATCHED)
     own = kept[part][name]
-    settings = {"svg.hashsalt": name, "svg.fonttype": "none", "font.size": 10}
-    with pyplot().rc_context(settings):
-        figure, (ax,) = panels(size=(7, 2.8))
-        if part == "methods":
-            for other, line in kept[part].items():
-                if other not in (name, "Source"):
-                    ax.plot(line["images"], line["accuracy"], color=OTHERS, lw=1)
-            source = kept[part]["Source"]
-            ax.plot(source["images"], source["accuracy"], "--", color=GREY, lw=1.3, label="Source")
-            if name != "Source":
-                ax.plot(own["images"], own["accuracy"], color=colour, lw=2.2, label=name)
-            if len(kept[part]) > 2:
-                ax.plot([], [], color=OTHERS, lw=1, label="the other methods")
-        else:
-            ax.plot(own["images"], own["accuracy"], "--", color=GREY, lw=1.3, label="accuracy")
-            ax.plot(
-                own["images"], own["estimate"], color=colour, lw=2.2, label=f"{name}'s estimate"
-            )
-        ax.set_ylim(bottom=0)
-        ax.set_xlim(left=0)
-        ax.set_xlabel("images seen")
-        ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-        ax.xaxis.set_major_formatter(EngFormatter(sep=""))
-        ax.grid(axis="y", color="0.92")
-        figure.legend(loc="outside upper left", ncols=3, frameon=False)
-        out = io.StringIO()
-        figure.savefig(out, format="svg", metadata={"Date": None})
-        pyplot().close(figure)
-    return out.getvalue()
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "curve.svg")
+        with panels(file, height=2.3, width=TWO) as (figure, [ax]):
+            if part == "methods":
+                for other, line in kept[part].items():
+                    if other not in (name, "Source"):
+                        ax.plot(line["images"], line["accuracy"], color=OTHERS, lw=1)
+                source = kept[part]["Source"]
+                ax.plot(source["images"], source["accuracy"], "--", color=GREY, label="Source")
+                if name != "Source":
+                    ax.plot(own["images"], own["accuracy"], color=colour, lw=2.2, label=name)
+                if len(kept[part]) > 2:
+                    ax.plot([], [], color=OTHERS, lw=1, label="the other methods")
+            else:
+                ax.plot(own["images"], own["accuracy"], "--", color=GREY, label="accuracy")
+                estimate = f"{name}'s estimate"
+                ax.plot(own["images"], own["estimate"], color=colour, lw=2.2, label=estimate)
+            ax.set(xlabel="images seen", xlim=(0, None), ylim=(0, None))
+            ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+            ax.xaxis.set_major_formatter(EngFormatter(sep=""))
+            legend(figure, [ax])
+        return file.read_text()
 
 
 def caption(part: str, name: str, kept: dict[str, dict[str, Any]]) -> str:

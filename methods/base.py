@@ -228,7 +228,8 @@ class TTAMethod(OnlineTest, metaclass=BuiltLast):
             self.check_images(images)
             if self.unfitted:
                 rank_zero_warn(
-                    f"{type(self).__name__} fits to this batch alone. Call fit with source images."
+                    f"{type(self).__name__} is fitted to this batch alone. Call fit with source "
+                    "images first."
                 )
                 self.fit([images])
             logits = self.guarded(images.detach())

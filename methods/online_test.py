@@ -87,8 +87,8 @@ class OnlineTest(Resettable):
                 if any(tensor.isnan().any() for tensor in numbers):
                     self.to_source()
                     raise HoldfastError(
-                        f"{type(self).__name__} learns NaN from the source images. Lower its learning "
-                        "rate, or pass other images."
+                        f"{type(self).__name__} learned NaN from the source images. Lower its learning "
+                        "rate, or pass other source images."
                     )
                 self.learnt = learnt
 
@@ -116,8 +116,8 @@ class OnlineTest(Resettable):
     def on_test_start(self) -> None:
         if self._tested and self.step_count:
             rank_zero_warn(
-                f"{type(self).__name__} goes on from where its last test ended, after {self.step_count} "
-                "steps. To begin with the source model, call its reset() before."
+                f"{type(self).__name__} continues from the end of its last test, after {self.step_count} "
+                "steps. To start from the source model, call reset() first."
             )
         loader = self.trainer.test_dataloaders or self.trainer.predict_dataloaders
         if count := left_out(loader):
@@ -177,15 +177,15 @@ class OnlineTest(Resettable):
         self._tested = True
         if not self.image_accuracy.weight:
             rank_zero_warn(
-                "No image has a known label, so that there is no accuracy. Estimates of it need none: "
-                "pass an estimator, such as AETTA(), to the Trainer's callbacks."
+                "No image has a known label, so accuracy is unknown. Estimators need no labels: "
+                "pass one, such as AETTA(), to the Trainer's callbacks."
             )
             return
         source = getattr(stream_of(self.trainer), "source", None)
         if self.numbering.compute() and getattr(source, "classes", None) is None:
             rank_zero_warn(
-                "No image has label 0, and some have the number after the last class, which counts as none "
-                "of the classes. If the labels count from 1, subtract 1."
+                "No image has label 0, and some have the number after the last class, which stands for no "
+                "class. If the labels count from 1, subtract 1."
             )
         self.log("accuracy", self.batch_accuracy)
         self.log("accuracy_per_image", self.image_accuracy)

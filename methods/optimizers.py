@@ -54,7 +54,7 @@ def make_optimizer(
         kind = getattr(optim, name, None) if module.startswith("torch.optim") else None
         if not (isinstance(kind, type) and issubclass(kind, Optimizer)):
             raise HoldfastError(
-                f"The checkpoint's optimizer {dict(make)} is none of torch.optim. Pass optimizer=..."
+                f"The checkpoint's optimizer {dict(make)} is not from torch.optim. Pass optimizer=..."
             )
         make = cast(OptimizerCallable, partial(kind, **make.get("init_args", {})))
     try:

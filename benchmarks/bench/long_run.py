@@ -15,10 +15,9 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from ... import HoldfastError
 from ...callbacks import AETTA, RunRecord, StreamCheckpoint
 from ...datamodules import Clean, Glyphs
-from ...drawing import panels, saved
+from ...drawing import legend, panels, plot, styles
 from ...methods.backbones import load_backbone
 from ...run_folder import ROWS
-from ..results.figure import method_colour
 from ..results.report import publish
 from ..results.runs import find
 from ..test import silence_lightning
@@ -152,15 +151,13 @@ def _draw(curves: dict[str, list[Point]], path: Path) -> None:
         "events": "TensorBoard events (MB)",
         "checkpoints": "checkpoints (MB)",
     }
-    figure, axes = panels(len(titles), 3, size=(10, 5))
-    for axis, (field, title) in zip(axes, titles.items(), strict=True):
-        for name, points in curves.items():
-            values = np.array([getattr(point, field) for point in points])
-            if title.endswith("(MB)"):
-                values = values / 1e6
-            axis.plot(
-                [point.steps for point in points], values, color=method_colour(name), label=name
-            )
-        axis.set(title=title, xlabel="steps", ylim=(0, None))
-    axes[0].legend()
-    saved(figure, path)
+    looks = styles(curves)
+    with panels(path, len(titles), 3, sharex=True) as (figure, axes):
+        for axis, (field, title) in zip(axes, titles.items(), strict=True):
+            for name, points in curves.items():
+                values = np.array([getattr(point, field) for point in points])
+                if title.endswith("(MB)"):
+                    values = values / 1e6
+                plot(axis, [point.steps for point in points], values, name, looks[name])
+            axis.set(title=title, xlabel="steps", ylim=(0, None))
+        legend(figure, axes)

@@ -117,8 +117,8 @@ def replay(entry: Entry, window: Window, track: Track, run: Run | None = None) -
     ):
         if claim != fact:
             raise HoldfastError(
-                f"{_called(entry, result)} states {name} {claim}, but the track gives {fact}. It is of "
-                "another stream, network or version of them."
+                f"{_called(entry, result)} states {name} {claim}, but the track gives {fact}. It belongs "
+                "to another stream, network or version."
             )
     accuracies = np.array([row["accuracy"] for row in rows[first:]])
     counts = np.rint(accuracies * result.sizes[first : len(rows)]).astype(int)

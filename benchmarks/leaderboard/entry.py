@@ -170,11 +170,11 @@ def check_settings(cell: Cell, expected: Cell, subject: str, track: Track) -> No
             continue
         differing = f"{subject} {path} {values[0]}, but the track {track.name} has {values[1]}."
         if path.partition(".")[0] == "data":
-            raise HoldfastError(f"{differing} It is another stream: run `{track.command}`.")
+            raise HoldfastError(f"{differing} The streams differ: run `{track.command}`.")
         if path.startswith("model."):
             raise HoldfastError(
-                f"{differing} It is tuned by another rule: use the settings of the track, or change them "
-                "there by its rule (docs/leaderboard.md)."
+                f"{differing} It was tuned by another rule: use the settings of the track, or tune by "
+                "the rule of the track (docs/leaderboard.md)."
             )
         raise HoldfastError(f"{differing} Run `{track.command}`.")
 

@@ -58,7 +58,7 @@ def accuracy(
         if (average or pooled) and not alike(run.protocol for run in same):
             protocols = "; ".join(dict.fromkeys(str(run.protocol) for run in same))
             raise HoldfastError(
-                f"The runs of {name} have different protocols ({protocols}) and cannot be averaged. Give "
+                f"The runs of {name} have different protocols ({protocols}) and cannot be averaged. Pass "
                 "runs of one protocol."
             )
     rows: Rows = []

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ... import HoldfastError
-from ...drawing import describe, panels, saved
+from ...drawing import legend, panels, plot
 from .groups import Groups
 from .runs import Run
 
@@ -138,20 +138,13 @@ def draw(settings: Groups, path: Path) -> Path | None:
     from .figure import styles_of  # deferred: slow import
 
     styles = styles_of(settings)
-    figure, axes = panels(len(names), size=(3.6 * len(names), 3.2))
-    for ax, name in zip(axes, names, strict=True):
-        for method in dict.fromkeys(row["method"] for row in rows if row["setting"] == name):
-            points = [r for r in rows if (r["setting"], r["method"]) == (name, method)]
-            style = styles[method]
-            (line,) = ax.plot(
-                [r["rho"] for r in points],
-                [100 * r["utility"] for r in points],
-                color=style.colour,
-                label=method,
-            )
-            line.set_dashes(style.dashes or (None, None))
-        ax.set_xscale("log", base=2)
-        describe(ax, name, "response time, multiple of Source")
-        ax.legend(fontsize=7)
-    axes[0].set_ylabel("utility, %", fontsize=8)
-    return saved(figure, path)
+    with panels(path, len(names), min(len(names), 3), sharex=True) as (figure, axes):
+        for ax, name in zip(axes, names, strict=True):
+            for method in dict.fromkeys(row["method"] for row in rows if row["setting"] == name):
+                points = [r for r in rows if (r["setting"], r["method"]) == (name, method)]
+                x, y = [r["rho"] for r in points], [100 * r["utility"] for r in points]
+                plot(ax, x, y, method, styles[method])
+            ax.set_xscale("log", base=2)
+            ax.set(title=name, xlabel="response time, multiple of Source", ylabel="utility, %")
+        legend(figure, axes)
+    return path

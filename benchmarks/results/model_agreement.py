@@ -16,7 +16,7 @@ from ...callbacks.functional import aline
 from ...callbacks.functional.aline import Line, Measure, exact
 from ...callbacks.functional.confidence import score_estimates
 from ...callbacks.functional.spans import MEASURES
-from ...drawing import panels, saved
+from ...drawing import COLOURS, legend, panels
 from ...run_folder import OUTPUTS
 from .predictions import VALIDATION, Predictions, prediction_files, read_predictions
 from .runs import Run, collect
@@ -28,7 +28,7 @@ TRUSTED = 0.95  # minimum R^2 of a reliable agreement line (Baek et al. 2022)
 
 _TICKS = (0.01, 0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95, 0.99)
 _COLUMNS = 3
-_ACCURACY, _AGREEMENT = "#0072B2", "#D55E00"
+_ACCURACY, _AGREEMENT = COLOURS[0], COLOURS[3]
 _PAIRS = "agreement of two models"
 
 
@@ -245,13 +245,12 @@ def _in_percent(inside: _Array, outside: _Array) -> list[list[float]]:
 
 def draw(ensembles: Mapping[str, Points], path: Path) -> Path:
     """Draw one panel per ensemble; returns the path."""
-    rows, columns = -(-len(ensembles) // _COLUMNS), min(_COLUMNS, len(ensembles))
-    figure, axes = panels(len(ensembles), columns, size=(3.6 * columns, 3.7 * rows))
-    for ax, (title, shares) in zip(axes, ensembles.items(), strict=True):
-        _draw_panel(ax, title, shares)
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
-    return saved(figure, path)
+    columns = min(_COLUMNS, len(ensembles))
+    with panels(path, len(ensembles), columns, height=2.4) as (figure, axes):
+        for ax, (title, shares) in zip(axes, ensembles.items(), strict=True):
+            _draw_panel(ax, title, shares)
+        legend(figure, axes)
+    return path
 
 
 def _draw_panel(ax: Any, title: str, shares: Points) -> None:
@@ -267,7 +266,7 @@ def _draw_panel(ax: Any, title: str, shares: Points) -> None:
     ends = np.linspace(ends.min() - 0.15, ends.max() + 0.15)
     texts = []
     for label, (x, y) in both.items():
-        colour, size = (_AGREEMENT, 6) if label == _PAIRS else (_ACCURACY, 16)
+        colour, size = (_AGREEMENT, 3) if label == _PAIRS else (_ACCURACY, 9)
         ax.scatter(ndtr(x), ndtr(y), s=size, color=colour, lw=0, label=label)
         if line := aline.line(x, y):
             ax.plot(ndtr(ends), ndtr(line.slope * ends + line.bias), color=colour, lw=1.3)
@@ -280,5 +279,5 @@ def _draw_panel(ax: Any, title: str, shares: Points) -> None:
     ax.set(xlim=limits, ylim=limits, xlabel="in distribution, %", ylabel="out of distribution, %")
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_ticks(ticks, [f"{100 * tick:g}" for tick in ticks])
-    ax.set_title(title, fontsize=9)
-    ax.text(0.03, 0.97, "\n".join(texts), transform=ax.transAxes, va="top", fontsize=7)
+    ax.set_title(title)
+    ax.text(0.03, 0.97, "\n".join(texts), transform=ax.transAxes, va="top", fontsize=6)

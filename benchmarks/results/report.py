@@ -36,6 +36,7 @@ def publish(
     table: str = "means",
     columns: Sequence[str] = (),
     limit: Limit | None = None,
+    figure: Path | None = None,
 ) -> None:
     """Print a table of the runs in a folder; with text also missing runs and remarks, and draw the figure.
 
@@ -46,6 +47,7 @@ def publish(
         table: "means", "runs" or "pairs".
         columns: the columns of means or runs (default: all that have a value).
         limit: the time of a prediction that is not late, to score those that are.
+        figure: the file of the figure (default: accuracy.png in the folder).
     """
     for run in everything:
         run.limit = limit
@@ -63,7 +65,7 @@ def publish(
     if form == "latex" and table == "means":
         best = numbers.groupby("setting")["accuracy"].transform("max")
         numbers["best"] = numbers["accuracy"] == best
-    lines = [*missing(everything), *remarks(runs), _figure(runs, folder)]
+    lines = [*missing(everything), *remarks(runs), _figure(runs, folder, figure)]
     if limit is not None:
         path = draw_curves(settings, folder / "deadline.png")
         absent = "no utility: no source model on the same images, or records of earlier versions"
@@ -89,8 +91,8 @@ def publish(
     print(*lines, sep="\n", file=sys.stdout if form == "text" else sys.stderr)
 
 
-def _figure(runs: list[Run], folder: Path) -> str:
-    """Draw the figure in the folder; returns its path, or why there is none, as a sentence."""
+def _figure(runs: list[Run], folder: Path, file: Path | None) -> str:
+    """Draw the figure; returns its path, or why there is none, as a sentence."""
     from .figure import draw  # deferred: slow import
 
     if not runs:
@@ -101,9 +103,9 @@ def _figure(runs: list[Run], folder: Path) -> str:
             "estimates."
         )
     try:
-        return printable(f"figure: {draw(runs, folder / 'accuracy.png')}")
+        return printable(f"figure: {draw(runs, file or folder / 'accuracy.png')}")
     except OSError as error:
-        return printable(f"no figure: cannot write to {folder} ({reason(error)})")
+        return printable(f"no figure: cannot write {file or folder} ({reason(error)})")
 
 
 def notes(table: pd.DataFrame) -> list[str]:

@@ -58,7 +58,8 @@ def write_page(folder: Path, everything: list[Run], file: Path) -> Path:
         title=str(folder),
         count=f"{len(everything)} runs: {', '.join(f'{n} {s}' for s, n in sorted(states.items()))}",
         commands=first_of(_distinct(map(_command, runs))),
-        missing=[*report.missing(everything), *report.remarks(runs)],
+        missing=report.missing(everything),
+        remarks=report.remarks(runs),
         notes=[*report.notes(table), *report.indistinct(pairs(by_setting))],
         tables=_tables(table, runs) if runs else {},
         charts=_charts(runs),
@@ -115,7 +116,7 @@ def _provenance(runs: Sequence[Run]) -> pd.DataFrame:
     same = by_method.nunique() == 1
     table = by_method.mask(same, "").T
     table.insert(0, "all methods", by_method.iloc[0].where(same, ""))
-    return table[(table != "").any(axis=1)].reset_index(names="")
+    return table.loc[(table != "").any(axis=1), (table != "").any()].reset_index(names="")
 
 
 def _distinct(values: Iterable[Any]) -> list[str]:
@@ -144,8 +145,9 @@ def _new_chart(title: str) -> Any:
 
     hover = HoverTool(tooltips=[("", "$name"), ("images", "$x{0,0}"), ("accuracy", "$y{0.0%}")])
     tools: list[Any] = ["pan", "wheel_zoom", "box_zoom", "reset", hover]
-    chart = figure(title=title, height=320, sizing_mode="stretch_width", tools=tools)
-    chart.add_layout(Legend(click_policy="mute", label_text_font_size="11px"), "right")
+    chart = figure(title=title, height=360, sizing_mode="stretch_width", tools=tools)
+    looks: dict[str, Any] = {"orientation": "horizontal", "ncols": 3, "border_line_color": None}
+    chart.add_layout(Legend(click_policy="mute", label_text_font_size="11px", **looks), "below")
     chart.toolbar.autohide = True
     chart.xaxis.formatter = NumeralTickFormatter(format="0.[0]a")
     chart.yaxis.formatter = NumeralTickFormatter(format="0%")

@@ -98,7 +98,7 @@ class DatasetSource(ImageSource):
         elif weights and self.crop != "random" and str(weights) != str(self.preprocessing):
             rank_zero_warn(
                 f"{self!r}: {self.preprocessing}, but the network's weights were evaluated with "
-                f"{weights}. Leave out size for these, unless another one is meant."
+                f"{weights}. Omit size to use these, unless you intend another size."
             )
 
     def __len__(self) -> int:
@@ -140,9 +140,9 @@ class DatasetSource(ImageSource):
         label = class_number(label, f"Image {index} of the data set")
         if self._targets is not None and label != (known := self._target(index)):
             raise HoldfastError(
-                f"Image {index} of the data set has the label {label}, but by its `targets` or label "
-                f"column {known}, which streams read that order images by label. Make them the same, "
-                "with a target_transform or by changing `targets`."
+                f"Image {index} of the data set has the label {label}, but {known} in its `targets` or "
+                "label column, by which some streams order the images. Make the two agree, with a "
+                "target_transform or by changing `targets`."
             )
         return image, label
 
@@ -236,7 +236,7 @@ def _label_rows(labels: list[int | list[int]]) -> Tensor:
     """Labels int64 [B] or [B,K]; raises HoldfastError if the numbers of correct classes differ."""
     if len({len(label) if isinstance(label, list) else 0 for label in labels}) > 1:
         raise HoldfastError(
-            "Some images have more labels than others. Give each as many, padded with -1."
+            "Some images have more labels than others. Pad the shorter lists with -1."
         )
     return torch.tensor(labels, dtype=torch.int64)
 

@@ -149,9 +149,9 @@ def _labels_by(rule: str, root: Path) -> dict[str, int | list[int]]:
         )
     if not rule and numbers != positions:
         rank_zero_warn(
-            f"The labels of {root} are the numbers that are the names of its folders, from "
-            f"{min(numbers.values())} to {max(numbers.values())}. Pass labels='numbers' if that is "
-            "right, and 'folders' (--labels folders) for torchvision's, their alphabetical order."
+            f"The class folders in {root} are named by numbers, which are used as labels, from "
+            f"{min(numbers.values())} to {max(numbers.values())}. Pass labels='numbers' to confirm, "
+            "or 'folders' (--labels folders) to number them alphabetically, as torchvision does."
         )
     return dict(numbers)
 

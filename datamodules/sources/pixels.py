@@ -23,13 +23,14 @@ def as_pil(image: Image.Image | Tensor | np.ndarray) -> Image.Image:
         return image.convert("RGB")
     if not isinstance(image, (Tensor, np.ndarray)):
         raise HoldfastError(
-            f"An image of the data set is a {type(image).__name__}. Give a PIL image, a tensor or an array."
+            f"An image of the data set is a {type(image).__name__}. Return a PIL image, "
+            "a tensor or an array."
         )
     pixels = _channels_first(image)
     if pixels.is_floating_point():
         if not (pixels.min() >= 0 and pixels.max() <= 1):  # which is false for NaN
             raise HoldfastError(
-                "Float images must be in [0,1], without NaN. Leave out the normalisation."
+                "Float images must be in [0,1], without NaN. Remove the normalisation."
             )
         pixels = (pixels * 255).round().to(torch.uint8)
     if pixels.dtype != torch.uint8:

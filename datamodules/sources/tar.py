@@ -95,8 +95,8 @@ class Shard:
             raise _damaged(path, error) from error
         if size not in (None, len(self)) or not len(self):
             raise HoldfastError(
-                f"{path} contains {len(self)} images, not {size or 'any'}. If its layout is another, pass "
-                "shard_images; otherwise it is damaged."
+                f"{path} contains {len(self)} images, not {size or 'any'}. If its layout differs, pass "
+                "shard_images; otherwise the file is damaged."
             )
 
     def _members(self) -> Iterator[tuple[str, slice]]:

@@ -57,8 +57,8 @@ def top_norms(network: nn.Module) -> list[str]:
     if len(names) < _FEWEST:
         if not any(map(is_top, names)):
             rank_zero_warn(
-                f"No layer is left as it is, since a backbone with fewer than {_FEWEST} normalisation "
-                "layers has no top ones. Pass skip_top=False if you mean that."
+                f"skip_top has no effect, because a backbone with fewer than {_FEWEST} "
+                "normalisation layers has no top ones. Pass skip_top=False to confirm."
             )
         return list(filter(is_top, names))
     positions = _run_order(network) or dict.fromkeys(names, 1)

@@ -184,7 +184,7 @@ def test_given_times_repeat_and_resume(tmp_path: Path) -> None:
     assert [row["step"] for row in whole if row["reset"]] == [3]
 
 
-@pytest.mark.filterwarnings("ignore:.*goes on from where")
+@pytest.mark.filterwarnings("ignore:.*continues from the end")
 def test_a_frozen_method_predicts_as_it_is() -> None:
     """With no budget Tent never changes, and predicts as BNAdapt; its next run adapts."""
     budget, method = OverheadBudget(0.0, 1.0, 2.0), Tent("digits")

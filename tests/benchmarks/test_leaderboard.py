@@ -138,7 +138,7 @@ def other_rate(folders: list[Path]) -> None:
         (installed_package, "an installation without a commit"),
         (other_stream, "data.difficulty 60.*another stream"),
         (other_seed, "another stream .ccc, seed 3"),
-        (other_rate, r"model.optimizer.lr 0.01, but .* 0.05. It is tuned by another rule"),
+        (other_rate, r"model.optimizer.lr 0.01, but .* 0.05. It was tuned by another rule"),
     ],
 )
 def test_refused(

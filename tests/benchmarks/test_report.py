@@ -17,7 +17,7 @@ from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.results import report
 from holdfast.benchmarks.results.batch_means import mean_curve
 from holdfast.benchmarks.results.collapse import gap, has_collapsed, stays_below
-from holdfast.benchmarks.results.figure import GREY, METHODS, draw, method_styles
+from holdfast.benchmarks.results.figure import draw
 from holdfast.benchmarks.results.groups import groups
 from holdfast.benchmarks.results.run_statistics import paired
 from holdfast.benchmarks.results.runs import collect, find, with_results
@@ -25,6 +25,7 @@ from holdfast.benchmarks.results.tables import details, load, matrix, means, rec
 from holdfast.benchmarks.results.text_table import formatted, points
 from holdfast.callbacks import RunRecord
 from holdfast.datamodules import CCC, Digits
+from holdfast.drawing import DPI, GREY, METHODS, TWO, method_of, styles
 from holdfast.methods import BNAdapt, Source
 
 ROWS = 80
@@ -247,7 +248,7 @@ def test_many_settings_stand_below_each_other(tmp_path: Path) -> None:
     assert list(table.columns) == ["setting", "Source", "Tent"]
     assert table["setting"].tolist() == [*names, "Average"]
     height, width, _ = imread(draw(runs, tmp_path / "accuracy.png")).shape
-    assert width == 1500
+    assert width == round(TWO * DPI)
     assert height < 1.5 * width
 
 
@@ -306,14 +307,31 @@ def test_intervals_allow_for_batches_that_are_alike() -> None:
 
 
 def test_a_method_has_its_colour_whatever_else_is_shown() -> None:
-    among = method_styles([(name, name) for name in ("Source", "Tent", "mine", "RDumb")])
-    assert method_styles([("RDumb", "RDumb")])["RDumb"] == among["RDumb"]
+    among = styles(name := ("Source", "Tent", "mine", "RDumb"), dict(zip(name, name, strict=True)))
+    assert styles(["RDumb"])["RDumb"].colour == among["RDumb"].colour == METHODS["RDumb"]
     assert among["Source"].colour == GREY
     assert len({style.colour for style in among.values()}) == 4
     assert len(set(METHODS.values())) == len(METHODS)
-    slow, fast = method_styles([("Tent-slow", "Tent"), ("Tent-fast", "Tent")]).values()
+    slow, fast = styles(["slow", "fast"], {"slow": "Tent", "fast": "Tent"}).values()
     assert slow.colour == fast.colour == METHODS["Tent"]
     assert slow.dashes != fast.dashes
+
+
+def test_all_methods_of_the_package_have_a_colour() -> None:
+    methods = json.loads((Path(__file__).parents[2] / "docs" / "curves.json").read_text())[
+        "methods"
+    ]
+    assert not set(methods) - set(METHODS)
+
+
+def test_names_of_curves_find_their_method() -> None:
+    found = {name: method_of(name) for name in ("TENT", "RDumb, every 100", "SLR-SGD", "SLR-all")}
+    assert [*found.values()] == ["Tent", "RDumb", "SLR-SGD", "SLR"]
+    assert not any(map(method_of, ("shot_noise", "AETTA", "tents")))
+    # Numbers in order; a curve that is no method has a colour that no method of the picture has.
+    steps = [style.colour for style in styles(["top 0", "top 1", "top 50"]).values()]
+    assert len({*steps, *METHODS.values()}) == 3 + len(METHODS)
+    assert styles(["Tent", "stem", "ETA"])["stem"].colour not in (METHODS["Tent"], METHODS["ETA"])
 
 
 def test_what_a_short_end_does_not_tell(tmp_path: Path) -> None:

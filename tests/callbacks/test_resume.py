@@ -344,7 +344,7 @@ def test_a_checkpoint_without_a_stream_checkpoint_holds_weights_for_any_run(tmp_
     assert all(torch.equal(one, p) and not torch.equal(p, s) for (one, _), (p, s) in pairs)
     trainer = plain_trainer(callbacks=[StreamCheckpoint(tmp_path / "checkpoints")])
     stream = Corrupted(Digits(), ["fog"], each=8, table="cifar", num_workers=0)
-    with pytest.raises(HoldfastError, match="No StreamCheckpoint wrote this"):
+    with pytest.raises(HoldfastError, match="StreamCheckpoint did not write this"):
         trainer.test(second, stream, str(path), weights_only=True)
 
 

@@ -287,7 +287,7 @@ def test_labels_after_the_target_transform(tmp_path: Path) -> None:
 def test_items_that_contradict_the_targets(tmp_path: Path) -> None:
     data = datasets.ImageFolder(str(folders(tmp_path, "a", "b")))
     data.targets = [1, 0]
-    with pytest.raises(HoldfastError, match="the label 0, but by its `targets`"):
+    with pytest.raises(HoldfastError, match="the label 0, but 1 in its `targets`"):
         DatasetSource(data, 8, None).load(ZERO, ZERO)
 
 

@@ -345,7 +345,7 @@ def test_source_images_from_which_nan_is_learned() -> None:
     """Nothing of it stays."""
     method = RMT(tiny_net(), lambda p: torch.optim.SGD(p, lr=1e30), warm_up=60, source_images=6)
     before = tensors(method)
-    with pytest.raises(HoldfastError, match="learns NaN"):
+    with pytest.raises(HoldfastError, match="learned NaN"):
         method.fit(image_batches(4))
     assert method.unfitted
     assert all(torch.equal(value, before[key]) for key, value in tensors(method).items())

@@ -51,6 +51,8 @@ def parser() -> argparse.ArgumentParser:
         "citeme: result files of `holdfast cite run`, and the CSV of their dataset), or without a folder "
         "what the suites have so far",
     )
+    figure = "draw the figure of the one table that is named to this file (.png, .pdf or .svg)"
+    add("--figure", type=Path, metavar="FILE", help=figure)
     add("--scale", choices=SCALES, default=EMBEDDED)
     add("--keep", action="store_true", help="write the results into the clone's package and docs")
     add_run_options(parser, out="runs/papers/PAPER", seeds="those of the table's suites")
@@ -70,8 +72,13 @@ def main(argv: list[str]) -> int:
         print(listing(chosen))
         return 0
     chosen = _available(chosen, args)
+    if args.figure and len(chosen) > 1:
+        raise HoldfastError(f"--figure draws one table; {len(chosen)} are named. Name one.")
     if args.show:
         for experiment in chosen:
+            if args.figure:
+                table = Table.read(experiment.committed[args.scale])
+                draw_figure(experiment, table, experiment.source.cells(args.scale), args.figure)
             picture = DOCS / experiment.paper / experiment.file_name(args.scale, ".png")
             shown = str(picture) if picture.exists() else ""
             results = experiment.committed[args.scale]
@@ -93,6 +100,8 @@ def main(argv: list[str]) -> int:
             failed += 1
             continue
         picture = write_results(experiment, results, evidence, _results_folder(experiment, request))
+        if args.figure:
+            draw_figure(experiment, Table.read(results), evidence.cells, args.figure)
         if args.keep:
             keep(experiment, results, picture)
         print(section(experiment, results, str(picture), "text"), end="\n\n")
@@ -239,17 +248,21 @@ def write_results(
     experiment: Experiment, results: dict[str, Any], evidence: Evidence, folder: Path
 ) -> Path:
     """Write the numbers, figure and section of an experiment; returns the path of the figure."""
-    from .picture import draw  # deferred: imports matplotlib
-
-    folder.mkdir(parents=True, exist_ok=True)
-    picture, table = folder / f"{experiment.file}.png", Table.read(results)
-    if experiment.picture is None:
-        draw(table, picture)
-    else:
-        experiment.picture(table, evidence.cells, picture)
+    picture = folder / f"{experiment.file}.png"
+    draw_figure(experiment, Table.read(results), evidence.cells, picture)
     _write_text(folder / f"{experiment.file}.json", text_of(results))
     _write_text(folder / f"{experiment.file}.md", f"{section(experiment, results, picture.name)}\n")
     return picture
+
+
+def draw_figure(experiment: Experiment, table: Table, cells: Sequence[Any], path: Path) -> None:
+    """Draw the figure of an experiment in the format of the path's suffix."""
+    from .picture import draw  # deferred: imports matplotlib
+
+    if experiment.picture is None:
+        draw(table, path)
+    else:
+        experiment.picture(table, cells, path)
 
 
 def _write_text(path: Path, text: str) -> None:

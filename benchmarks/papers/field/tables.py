@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ....drawing import describe, panels, saved
+from ....drawing import TWO, method_colour, panels
 from ...results.run_statistics import exactly
 from ...results.runs import Run, grouped
 from ...suites.cell import Cell
@@ -31,7 +31,7 @@ STILL = "batches as BNAdapt, %"  # the share of batches with BNAdapt's accuracy
 NLL, ECE = "negative log-likelihood, nats", "expected calibration error, %"
 CLASSES = "classes in a batch, % of those in random order"
 LENGTH = "batches, % of those of independent labels"
-NAME = 0.19  # the width of a name in the picture of costs, decades
+WIDE, HIGH = 0.1, 0.055  # of a name in the picture of costs: decades, share of the accuracies
 TRIGGERS = ["ASR", "ASR, start 0.12", "EntropyDrift", "KLDrift", "Disagreement", "AETTA"]
 BOTH = ["TENT", "EATA"]
 RESETS = [f"{method}, resets" for method in BOTH]
@@ -41,31 +41,58 @@ Runs = list[Run]
 def draw_costs(t: Table, cells: Sequence[Cell], path: Path) -> Path:
     """Draw mean accuracy over the difficulties against the cost of a step; one panel per protocol.
 
-    Only streams with runs of all methods count. Names that would overlap are moved up.
+    Only streams with runs of all methods count.
     """
-    figure, axes = panels(len(t.panels), size=(4.4 * len(t.panels), 4.2))
-    for ax, panel in zip(axes, t.panels, strict=True):
-        on_ccc = t.frame[(t.frame["panel"] == panel) & t.frame["x"].isin(CCC)]
-        means = (
-            on_ccc.pivot(index="curve", columns="run", values="value").dropna(axis=1).mean(axis=1)
-        )
-        gap = 0.035 * (means.max() - means.min())
-        placed: list[tuple[float, float]] = []  # of the names, from below: cost, accuracy
-        for method, accuracy in means.dropna().sort_values().items():
-            if (cost := t.mean(panel, method, COST)) is not None:
-                near = [y for x, y in placed if abs(np.log10(cost / x)) < NAME]
-                placed.append((cost, max([accuracy, *(y + gap for y in near)])))
-                ax.plot(cost, accuracy, "o", ms=5, color="#0072B2")
-                line = {"arrowstyle": "-", "color": "0.6", "lw": 0.5}
-                text = 1.06 * cost, placed[-1][1]
+    with panels(path, len(t.panels), 1, height=2.6, width=TWO, sharex=True) as (_, axes):
+        for ax, panel in zip(axes, t.panels, strict=True):
+            on_ccc = t.frame[(t.frame["panel"] == panel) & t.frame["x"].isin(CCC)]
+            runs = on_ccc.pivot(index="curve", columns="run", values="value").dropna(axis=1)
+            costs = {method: t.mean(panel, method, COST) for method in runs.index}
+            points = {
+                method: (np.log10(cost), accuracy)
+                for method, accuracy in runs.mean(axis=1).items()
+                if (cost := costs[method]) is not None
+            }
+            for method, (x, y) in points.items():
+                ax.plot(10**x, y, "o", ms=5, color=method_colour(method))
+            gap = HIGH * float(np.ptp([y for _, y in points.values()]))
+            for method, (x, y) in places(points, gap).items():
                 ax.annotate(
-                    method, (cost, accuracy), text, fontsize=7, va="center", arrowprops=line
+                    method,
+                    (10 ** points[method][0], points[method][1]),
+                    (10**x, y),
+                    fontsize=6.5,
+                    ha="center",
+                    va="center",
+                    arrowprops={"arrowstyle": "-", "color": "0.7", "lw": 0.5},
                 )
-        ax.set_xscale("log")
-        ax.set_ylim(top=max([means.max(), *(y for _, y in placed)]) + 2 * gap)
-        describe(ax, panel, "time of a step, multiple of Source")
-    axes[0].set_ylabel("accuracy, %, mean over the difficulties", fontsize=8)
-    return saved(figure, path)
+            ax.set_xscale("log")
+            ax.margins(0.08, 0.14)
+            ax.set(title=panel, xlabel="time of a step, multiple of Source")
+            ax.set_ylabel("accuracy, %, mean over difficulties")
+    return path
+
+
+def places(points: Mapping[str, tuple[float, float]], gap: float) -> dict[str, tuple[float, float]]:
+    """A place (x, y) for the name of each point, near it, that overlaps no other name and no point.
+
+    gap: the height of a name, which is WIDE units of x wide.
+    """
+    result: dict[str, tuple[float, float]] = {}
+    for name, (x, y) in points.items():
+        near = (
+            (x + side * (WIDE / 2 + 0.02), y + up * gap)
+            for step in range(len(points))
+            for up in {step, -step}
+            for side in (1, -1)
+        )
+        result[name] = next(
+            (a, b)
+            for a, b in near
+            if all(abs(a - p) > 0.6 * WIDE or abs(b - q) > 0.7 * gap for p, q in points.values())
+            and all(abs(a - p) > WIDE or abs(b - q) > gap for p, q in result.values())
+        )
+    return result
 
 
 def by_labels(runs: Runs, costs: Mapping[str, Any] | None = None) -> Table:

@@ -74,8 +74,8 @@ class EmbeddingClusters(PeriodicObserver):
         stream = stream_of(trainer)
         if stream is None:
             raise HoldfastError(
-                "EmbeddingClusters holds out images of a stream, and the data are none. Pass one, or leave "
-                "EmbeddingClusters out."
+                "EmbeddingClusters holds out images of a stream, but the data are not a stream. Pass one, "
+                "or omit EmbeddingClusters."
             )
         count = min(self.held, stream.images or self.held)
         batches = [stream.batch(index) for index in torch.arange(count).split(AT_ONCE)]

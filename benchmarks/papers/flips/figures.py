@@ -1,13 +1,15 @@
 """Tent's two phases: measurements of held-out images along its steps (thesis chapter 3, appendix B)."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from ....drawing import panels, pyplot, saved
+from .... import HoldfastError
+from ....drawing import panels
 from ....run_folder import EMBEDDINGS
 from ...results.batch_means import severity
 from ...results.runs import Run, grouped
@@ -30,7 +32,7 @@ from ..engine.claims import (
     share_above,
 )
 from ..engine.experiment import table
-from ..engine.picture import scatter
+from ..engine.picture import draw, scatter
 from ..engine.sources import EMBEDDED, FULL, Simulation, Suite
 from ..engine.table import FIRST, LAST, Positions, Rows, Table, over_seeds, tidy
 
@@ -51,7 +53,13 @@ def clusters(run: Run) -> pd.DataFrame:
 
 def draw_embeddings(t: Table, cells: Sequence[Cell], path: Path) -> Path:
     """Draw a t-SNE of the first run's held-out images at both steps, with the source's class means."""
-    run = next(run for cell in cells if (run := Run.load(cell.folder)).finished)
+    from matplotlib import colormaps  # deferred: slow import
+
+    runs = (run for cell in cells if (run := Run.load(cell.folder)).finished)
+    if (run := next(runs, None)) is None:
+        raise HoldfastError(
+            "The figure shows features that are not committed. Run `holdfast paper flips/Fig3.1` first."
+        )
     stored = np.load(run.folder / EMBEDDINGS)
     accuracies = clusters(run)["accuracy"]
     accuracies = accuracies[accuracies.index.isin(stored["steps"])]
@@ -59,17 +67,16 @@ def draw_embeddings(t: Table, cells: Sequence[Cell], path: Path) -> Path:
         "early (best accuracy)": accuracies.idxmax(),
         "late (last measurement)": max(accuracies.index),
     }
-    figure, axes = panels(2, size=(9, 4.4), framed=True)
-    for ax, (title, step) in zip(axes, shown.items(), strict=True):
-        features = stored["features"][stored["steps"].tolist().index(step)]
-        points, means = embedded(features, stored["means"])
-        colours = pyplot().get_cmap("tab20")(np.arange(len(means)) % 20)
-        ax.scatter(*points.T, s=9, c=colours[stored["labels"]], alpha=0.8, lw=0)
-        ax.scatter(*means.T, s=170, c=colours, marker="*", edgecolor="black", lw=0.8)
-        text = f"{title}: step {step}, accuracy {accuracies[step]:.0f} %"
-        ax.set_title(text, loc="left", fontsize=9)
-        ax.set(xticks=[], yticks=[])
-    return saved(figure, path)
+    with panels(path, 2, height=3.2, framed=True) as (_, axes):
+        for ax, (title, step) in zip(axes, shown.items(), strict=True):
+            features = stored["features"][stored["steps"].tolist().index(step)]
+            points, means = embedded(features, stored["means"])
+            colours = colormaps["tab20"](np.arange(len(means)) % 20)
+            ax.scatter(*points.T, s=6, c=colours[stored["labels"]], alpha=0.8, lw=0)
+            ax.scatter(*means.T, s=90, c=colours, marker="*", edgecolor="black", lw=0.6)
+            text = f"{title}: step {step}, accuracy {accuracies[step]:.0f} %"
+            ax.set(title=text, xticks=[], yticks=[])
+    return path
 
 
 def embedded(features: np.ndarray, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -228,7 +235,7 @@ without_top_k.claim(
     "flips/Fig3.4",
     Suite("flips/phases", only={"override": ""}),
     "Tent's two phases: change of silhouette and shift distance against that of accuracy",
-    picture=scatter(("accuracy", "silhouette"), ("accuracy", "shift")),
+    picture=scatter(("accuracy", "silhouette"), ("accuracy", "shift"), label="change of {}".format),
     counts="streams",
 )
 def phases(runs: Runs) -> Table:
@@ -449,10 +456,17 @@ toy_mixture.claim(
 LEFT = "images left, %"
 
 
+def draw_omitted(t: Table, cells: Sequence[Cell], path: Path) -> Path:
+    """Draw the share of images and the entropies, which have different units, in a panel each."""
+    panel = t.frame["curve"].map(lambda curve: "share" if curve == LEFT else "entropy")
+    return draw(replace(t, frame=t.frame.assign(panel=panel)), path)
+
+
 @table(
     "flips/FigB.4",
     Suite("flips/omission", scales=[EMBEDDED, FULL], only={"setting": "top"}),
     "images whose label is in the model's top k: their share and their entropy",
+    picture=draw_omitted,
 )
 def omitted(runs: Runs) -> Table:
     rows: Rows = []

@@ -31,7 +31,7 @@ class HoldOut(PeriodicObserver):
         super().__init__(every)
         in_range(1, images=images)
         if not isinstance(stream, Streaming):
-            raise HoldfastError(f"{type(stream).__name__} is not a stream. Pass HoldOut one.")
+            raise HoldfastError(f"{type(stream).__name__} is not a stream. Pass HoldOut a stream.")
         end = stream.start + images
         if stream.images is not None and end > stream.images:
             raise HoldfastError(

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from ....drawing import panels, saved
+from ....drawing import COLOURS, legend, panels
 from ....run_folder import FLIPS
-from ...results.figure import COLOURS
 from ...results.run_statistics import Difference, above_zero, paired, share_of_runs, unpaired
 from ...results.runs import Run, grouped
 from ..accuracy import Renamed, name_of
@@ -182,22 +181,22 @@ FITTED, OTHERS = "fitted", "others"  # panels
 
 def draw_fit(t: Table, cells: Sequence[Any], path: Path) -> Path:
     """Draw the points and f (left) and the estimates against the true accuracies (right)."""
-    figure, (left, right) = panels(2, size=(8, 3.6))
     means = t.frame.pivot_table("value", ["panel", "curve"], "x", sort=False)
     others = Except(FITTED).of(t.panels)
     greys = ["0.6"] if len(others) == 1 else COLOURS
-    for n, panel in enumerate([*others, FITTED]):
-        style = {"ms": 4, "color": "#d62728" if panel == FITTED else greys[n % len(greys)]}
-        points = means.loc[panel]
-        left.plot(points["flips"], points["accuracy"], "o", label=panel, **style)
-        right.plot(points["accuracy"], points["estimate"], "o", label=panel, **style)
     line = means.loc[[FITTED, others[0]]].sort_values("flips")
-    left.plot(line["flips"], line["estimate"], color="black", lw=1.2, label="f")
-    right.plot([0, 100], [0, 100], color="black", lw=0.8)
-    left.set(xlabel="weighted flips of 1,000", ylabel="accuracy, %")
-    right.set(xlabel="accuracy, %", ylabel="estimate, %")
-    left.legend(frameon=False, fontsize=8)
-    return saved(figure, path)
+    with panels(path, 2, height=2.4) as (figure, (left, right)):
+        for n, panel in enumerate([*others, FITTED]):
+            colour = COLOURS[3] if panel == FITTED else greys[n % len(greys)]
+            points = means.loc[panel]
+            left.plot(points["flips"], points["accuracy"], "o", label=panel, color=colour)
+            right.plot(points["accuracy"], points["estimate"], "o", color=colour)
+        left.plot(line["flips"], line["estimate"], color="black", label="f")
+        right.plot([0, 100], [0, 100], ":", color="0.5", label="y = x")
+        left.set(xlabel="weighted flips of 1,000", ylabel="accuracy, %")
+        right.set(xlabel="accuracy, %", ylabel="estimate, %")
+        legend(figure, [left, right])
+    return path
 
 
 @table(

@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
-from ....drawing import describe, panels, saved
+from ....drawing import GREY, TWO, legend, method_colour, panels, plot, shade, styles
 from ...results.batch_means import batches, pairs_of, severity, shown
-from ...results.figure import method_colour
 from ...results.run_statistics import above_zero
 from ...results.runs import Run, grouped
 from ...suites.cell import Cell
@@ -31,7 +30,6 @@ from ..engine.claims import (
     spread,
 )
 from ..engine.experiment import table
-from ..engine.picture import styles_for
 from ..engine.sources import EMBEDDED, FULL, PHOTOS, Simulation, Suite
 from ..engine.table import LAST, Positions, Rows, Table, tidy
 from .tables import CCC, COLLAPSING, HARDER, METHODS, ON_CCC, Runs
@@ -126,26 +124,27 @@ def draw_long(t: Table, cells: Sequence[Cell], path: Path) -> Path:
     """Draw accuracy by images, a band from the lowest to the highest run, resets, and collapses (x)."""
     (panel,) = t.panels
     length = max(cell.config["data"]["init_args"]["images"] for cell in cells)
-    figure, (ax,) = panels(size=(7.6, 3.6))
-    describe(ax, "accuracy on CCC-Medium, %", "images, thousands")
-    styles = styles_for(t.curves())
-    for curve in t.curves(panel):
-        xs = t.xs_of(panel, curve)
-        runs = pd.DataFrame([t.values(panel, curve, x) for x in xs])
-        # An x is the end of a window, whose middle is drawn.
-        images = (np.array(xs, float) - 50 / WINDOWS) / 100 * length / 1000
-        ax.plot(images, runs.mean(axis=1), lw=1.6, label=curve, **styles[curve])
-        style = {"color": styles[curve]["color"], "lw": 0}
-        ax.fill_between(images, runs.min(axis=1), runs.max(axis=1), alpha=0.15, **style)
-        sources = pd.DataFrame([t.values(panel, "Source", x) for x in xs])
-        for run in runs.columns.intersection(sources.columns):
-            if (at := below_to_the_end(runs[run], sources[run])) is not None:
-                ax.plot(images[at], runs[run][at], "x", ms=7, mew=1.8, color=style["color"])
-    if every := next((n for cell in cells if (n := interval(cell))), 0):
-        resets = np.arange(every, length // BATCH, every) * BATCH / 1000
-        ax.plot(resets, np.zeros_like(resets), "|", ms=6, color=method_colour("RDumb"))
-    ax.legend(frameon=False, fontsize=8, ncols=2, loc="upper left", bbox_to_anchor=(1, 1))
-    return saved(figure, path)
+    looks = styles(t.curves())
+    with panels(path, height=2.7, width=TWO) as (figure, [ax]):
+        ax.set(xlabel="images, thousands", ylabel="accuracy on CCC-Medium, %")
+        for curve in t.curves(panel):
+            xs, colour = t.xs_of(panel, curve), looks[curve].colour
+            runs = pd.DataFrame([t.values(panel, curve, x) for x in xs])
+            # An x is the end of a window, whose middle is drawn.
+            images = (np.array(xs, float) - 50 / WINDOWS) / 100 * length / 1000
+            plot(ax, images, runs.mean(axis=1), curve, looks[curve])
+            shade(ax, images, runs.min(axis=1), runs.max(axis=1), colour)
+            sources = pd.DataFrame([t.values(panel, "Source", x) for x in xs])
+            for run in runs.columns.intersection(sources.columns):
+                if (at := below_to_the_end(runs[run], sources[run])) is not None:
+                    ax.plot(images[at], runs[run][at], "x", ms=6, mew=1.6, color=colour)
+        if every := next((n for cell in cells if (n := interval(cell))), 0):
+            resets = np.arange(every, length // BATCH, every) * BATCH / 1000
+            ax.plot(resets, np.zeros_like(resets), "|", ms=5, color=method_colour("RDumb"))
+        ax.plot([], [], "x", ms=6, mew=1.6, color=GREY, label="below the source model from here on")
+        ax.plot([], [], "|", ms=5, color=method_colour("RDumb"), label="reset of RDumb")
+        legend(figure, [ax], "lowest to highest run")
+    return path
 
 
 def below_to_the_end(run: pd.Series, source: pd.Series) -> int | None:

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ....drawing import describe, panels, saved
-from ...results.figure import method_colour
+from ....drawing import method_colour, panels, shade
 from ...results.run_statistics import exactly, log_hazard_ratio
 from ...results.runs import Run
 from ...suites.cell import Cell
@@ -450,22 +449,20 @@ LASTS, TO_THE_END = "images until the collapse, thousands", "not below it for go
 def draw_survival(t: Table, cells: Sequence[Cell], path: Path) -> Path:
     """Draw one panel per method, with a 95 % band (log-log) if some runs have collapsed."""
     methods = t.curves(LASTS)
-    figure, axes = panels(len(methods), 5, size=(11, 4.6), sharex=True, sharey=True)
-    for ax, method in zip(axes, methods, strict=True):
-        colour, curve = method_colour(method.partition("-")[0]), kaplan_meier(t, method)
-        steps = [0, *curve.quantiles], [1, *curve.probabilities]
-        ax.step(*steps, where="post", color=colour, lw=1.6)
-        # Without an event there is no band.
-        if curve.probabilities[-1] < 1:
-            band = curve.confidence_interval(0.95, method="log-log")
-            low, high = band.low.probabilities, band.high.probabilities
-            style: dict[str, Any] = {"step": "post", "color": colour, "alpha": 0.18, "lw": 0}
-            ax.fill_between(curve.quantiles, low, high, **style)
-        ax.set_ylim(-0.03, 1.03)
-        describe(ax, f"{method} ({len(t.by_run(LASTS, method))} runs)")
-    figure.supxlabel("images seen, thousands", fontsize=9)
-    figure.supylabel("runs still above the source model, share", fontsize=9)
-    return saved(figure, path)
+    options: dict[str, Any] = {"height": 1.5, "sharex": True, "sharey": True}
+    with panels(path, len(methods), 5, **options) as (_, axes):
+        for ax, method in zip(axes, methods, strict=True):
+            colour, curve = method_colour(method), kaplan_meier(t, method)
+            steps = [0, *curve.quantiles], [1, *curve.probabilities]
+            ax.step(*steps, where="post", color=colour)
+            # Without an event there is no band.
+            if curve.probabilities[-1] < 1:
+                band = curve.confidence_interval(0.95, method="log-log")
+                low, high = band.low.probabilities, band.high.probabilities
+                shade(ax, curve.quantiles, low, high, colour, step="post")
+            ax.set(title=f"{method} ({len(t.by_run(LASTS, method))} runs)", ylim=(-0.03, 1.03))
+            ax.set(xlabel="images, thousands", ylabel="share above Source")
+    return path
 
 
 def kaplan_meier(t: Table, method: str) -> Any:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ....drawing import describe, panels, saved
+from ....drawing import TWO, legend, panels, styles
 from ...results.batch_means import pairs_of
 from ...results.runs import Run
 from ...suites.cell import Cell
 from ..engine.claims import THRESHOLD, above, steady
 from ..engine.experiment import table
-from ..engine.picture import draw_curves, styles_for
+from ..engine.picture import draw_curves, part_of
 from ..engine.sources import EMBEDDED, FULL, Streams, Suite
 from ..engine.table import Table, tidy
 
@@ -90,17 +90,17 @@ walk_lengths.claim(
 
 def draw_accuracies(t: Table, cells: Sequence[Cell], path: Path) -> Path:
     """Draw the images by both severities, next to the accuracies with the walks."""
-    figure, (left, right) = panels(2, size=(11.5, 5.2), framed=True)
     grid: list[Pair] = [((PAIR[0], i), (PAIR[1], j)) for i in range(SHOWN) for j in range(SHOWN)]
     images = corrupted(cells[0].config["data"]["init_args"], grid)
     rows = [np.concatenate([*images[k : k + SHOWN]], axis=1) for k in range(0, len(grid), SHOWN)]
-    left.imshow(np.concatenate(rows), extent=(-0.5, SHOWN - 0.5, SHOWN - 0.5, -0.5))
-    label_severities(left)
-    left.set_title("(a) an image by both severities", loc="left", fontsize=9)
-    right.set_title("(b) walks of constant accuracy", loc="left", fontsize=9)
     calibration, settings = targets(cells)
-    draw_walks(right, calibration, settings)
-    return saved(figure, path)
+    with panels(path, 2, height=3.2, framed=True) as (_, (left, right)):
+        left.imshow(np.concatenate(rows), extent=(-0.5, SHOWN - 0.5, SHOWN - 0.5, -0.5))
+        label_severities(left)
+        left.set_title("(a) an image by both severities")
+        right.set_title("(b) walks of constant accuracy")
+        draw_walks(right, calibration, settings)
+    return path
 
 
 def draw_walks(ax: Any, calibration: "Calibration", settings: Mapping[str, Walks]) -> None:
@@ -116,12 +116,13 @@ def draw_walks(ax: Any, calibration: "Calibration", settings: Mapping[str, Walks
         ax.plot(*steps, color="black", lw=3.6)
         ax.plot(*steps, color=colour, lw=2.2, label=f"{name} ({walks.target:g} %)")
     label_severities(ax)
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=3, fontsize=8, frameon=False)
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=2)
     ax.figure.colorbar(image, ax=ax, label="accuracy of the source model, %", shrink=0.75)
 
 
 def label_severities(ax: Any) -> None:
     """Label the axes with the severities of PAIR, as in figure 2.2."""
+    ax.grid(visible=False)
     ax.xaxis.tick_top()
     ax.xaxis.set_label_position("top")
     down, across = (f"severity of {name.replace('_', ' ')}" for name in PAIR)
@@ -241,25 +242,25 @@ def draw_walk(t: Table, cells: Sequence[Cell], path: Path) -> Path:
     """Draw images along a walk, and below them the severities and accuracies of the table."""
     from ....datamodules.calibration import STEP  # deferred: imports torch
 
-    figure, (strip, *axes) = panels(1 + len(t.panels), 1, size=(10, 7))
     calibration, settings = targets(cells)
     path_of_walk, _ = path_of(calibration, SNOWING, settings["CCC-Medium"])
     shown = np.unique(np.linspace(0, len(path_of_walk) - 1, IMAGES).astype(int))
     levels = [[STEP * level for level in path_of_walk[n]] for n in shown]
     pairs = [((SNOWING[0], first), (SNOWING[1], second)) for first, second in levels]
     images = corrupted(cells[0].config["data"]["init_args"], pairs)
-    strip.imshow(np.concatenate([*images], axis=1), extent=(0, len(pairs), 0, 1))
-    strip.set_xticks(np.arange(len(pairs)) + 0.5, [f"{a:g}, {b:g}" for a, b in levels])
-    strip.set_yticks([])
     names = " and ".join(name.replace("_", " ") for name in SNOWING)
-    describe(strip, f"(a) severities of {names} along a walk")
-    strip.grid(visible=False)
-    styles = styles_for(t.curves())
-    for ax, panel in zip(axes, t.panels, strict=True):
-        describe(ax, f"(b) {panel} along all walks", x=t.axis)
-        draw_curves(ax, t, panel, styles)
-        ax.legend(frameon=False, fontsize=8)
-    return saved(figure, path)
+    looks = styles(t.curves())
+    with panels(path, 1 + len(t.panels), 1, height=1.5, width=TWO) as (figure, (strip, *axes)):
+        strip.imshow(np.concatenate([*images], axis=1), extent=(0, len(pairs), 0, 1))
+        strip.set_xticks(np.arange(len(pairs)) + 0.5, [f"{a:g}, {b:g}" for a, b in levels])
+        strip.set(title=f"(a) severities of {names} along a walk", yticks=[])
+        strip.grid(visible=False)
+        for letter, ax, panel in zip("bcd", axes, t.panels, strict=False):
+            ax.set(title=f"({letter}) {panel} along all walks", ylabel=part_of(t.unit, [], panel))
+            draw_curves(ax, t, panel, looks)
+        axes[-1].set_xlabel(t.axis)
+        legend(figure, axes, "± 1 sd over runs, paired if narrower")
+    return path
 
 
 @table(
