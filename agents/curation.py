@@ -94,8 +94,7 @@ def _filter_known(args: Namespace) -> None:
 def _answered_from_memory(records: Records, dataset: Dataset, tries: int) -> list[str]:
     """The samples that have a correct answer among `tries`, by CiteME's matcher.
 
-    Raises:
-        HoldfastError: if a sample has fewer answers, none of them correct.
+    Raises `HoldfastError` if a sample has fewer answers, none of them correct.
     """
     rows = judged(records, dataset)
     rows = rows.assign(is_answer=~rows.outcome.isin(RETRIED))
@@ -135,9 +134,7 @@ def _import_people(args: Namespace) -> None:
 def _answers(path: Path, dataset: Dataset) -> list[dict[str, str]]:
     """The rows of a CSV with `sample`, `annotator`, `title` ("" for none) and `seconds`.
 
-    Raises:
-        HoldfastError: if it is not such a file, or a row has an unknown sample, is repeated, or has no
-            valid time.
+    Raises `HoldfastError` if it is none, or a row has an unknown sample, is repeated, or has no valid time.
     """
     rows = read_table(path, _ANSWERS, "answers")
     known, seen = {s.id for s in dataset.samples}, set()
@@ -278,11 +275,7 @@ def _tag(args: Namespace) -> None:
 
 
 def _tags_of(title: str, lm: "dspy.LM") -> list[str]:
-    """At most three tags of a paper, fewer if the model's reply has fewer.
-
-    Raises:
-        HoldfastError: if the model gives no reply.
-    """
+    """At most three tags of a paper, fewer if the reply has fewer; `HoldfastError` without a reply."""
     from dspy.utils.exceptions import LMError
 
     try:

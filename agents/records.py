@@ -14,15 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    NonNegativeFloat,
-    NonNegativeInt,
-    PositiveInt,
-    TypeAdapter,
-)
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, TypeAdapter
 
 from .. import HoldfastError
 from ..files import jsonable, locked, written
@@ -237,7 +229,7 @@ class Header(Shape):
     agent: AgentSettings
     provider: dict[str, Any]  # the result of a search provider's `describe`
     budget: dict[str, Any]  # the limits of one sample
-    repeats: PositiveInt
+    repeats: int = Field(ge=1)
 
 
 _LINE: TypeAdapter[Header | Record] = TypeAdapter(
@@ -248,9 +240,8 @@ _LINE: TypeAdapter[Header | Record] = TypeAdapter(
 class ResultFile:
     """A result file open for appending by one process; each record is synced to disk.
 
-    Args:
-        path: the file; created if missing. An incomplete last line of an interrupted run is dropped.
-        settings: the settings of the run, from `settings_of`; only n and repeats may change on resume.
+    The file is created if missing, and an incomplete last line of an interrupted run is dropped. Of the
+    settings, from `settings_of`, only n and repeats may change on resume.
 
     Raises:
         HoldfastError: on entering, if the file contains a run with other settings, cannot be written, or
@@ -331,11 +322,7 @@ def settings_of(
 
 
 def lines(path: Path) -> Iterator[Header | Record]:
-    """The lines of a result file, without an incomplete last one.
-
-    Raises:
-        HoldfastError: if the file cannot be read, or a line is no header or record.
-    """
+    """The lines of a result file without an incomplete last one; raises `HoldfastError` if it is none."""
     with reading(path, "a result file", _WANTED):
         raw = path.read_bytes()
     for number, line in enumerate(raw[: raw.rfind(b"\n") + 1].splitlines(), start=1):
@@ -345,11 +332,7 @@ def lines(path: Path) -> Iterator[Header | Record]:
 
 
 def read(path: str | Path) -> tuple[Header, dict[Key, Record]]:
-    """The last header and the last record of every (sample, repeat).
-
-    Raises:
-        HoldfastError: if it is not a result file.
-    """
+    """The last header and last record of every (sample, repeat) of a result file, or `HoldfastError`."""
     header, records = None, {}
     for line in lines(Path(path)):
         if isinstance(line, Header):
