@@ -74,13 +74,8 @@ def _settings(theirs: dict[str, Any], dataset: Dataset) -> dict[str, Any]:
 def record(result: dict[str, Any]) -> Record:
     """Convert a result to a sample's record."""
     answer, error = result.get("selected"), result.get("error") or ""
-    converted = Record.guessed(
-        str(result["id"]),
-        answer["title"] if answer else "",
-        detail=error,
-        seconds=result.get("duration") or 0.0,
-        events=_events(result),
-    )
+    facts = {"detail": error, "seconds": result.get("duration") or 0.0, "events": _events(result)}
+    converted = Record.guessed(str(result["id"]), answer["title"] if answer else "", **facts)
     if answer and answer.get("paperId"):
         converted.status = "selected"
         converted.selection = Selection(id=answer["paperId"], title=answer["title"], ids=[])

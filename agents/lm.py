@@ -70,9 +70,8 @@ def language_model(
         structured: whether the server at `api_base` enforces JSON schemas.
         **options: further parameters of requests, such as `seed` or `reasoning_effort`.
 
-    Raises:
-        HoldfastError: if the name has no provider, no server answers at `api_base` (unless its replies are
-            replayed), or DSPy refuses the settings.
+    Raises `HoldfastError` if the name has no provider, no server answers at `api_base` (unless its replies
+    are replayed), or DSPy refuses the settings.
     """
     # Otherwise DSPy downloads a price list at the first call.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "true")
@@ -229,9 +228,8 @@ class Conversation(BaseCallback):  # type: ignore[misc]
         # Providers that DSPy reaches by LiteLLM answer in OpenAI's form.
         choice = (getattr(response, "choices", None) or [response])[0]
         usage = response.usage
-        call.reply = clean(
-            (text.get("text") if isinstance(text, dict) else text) or "", REPLY_CHARS
-        )
+        text = text.get("text") if isinstance(text, dict) else text
+        call.reply = clean(text or "", REPLY_CHARS)
         call.finish = choice.finish_reason
         call.usage = {
             "input_tokens": _count(usage, "input_tokens", "prompt_tokens"),

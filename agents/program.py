@@ -168,13 +168,9 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
             source: the title of the paper that the excerpt is from, which searches leave out.
             until: the excerpt's year or date; searches leave out newer papers.
 
-        Returns:
-            `title` ("" without an answer), `paper_id`, `status` and `detail` as in a result file, and the
-            names of the `actions`.
-
-        Raises:
-            HoldfastError: if the excerpt has no marker, a limit is reached, or there is no usable model.
-            ProviderError: if a service does not answer.
+        Returns `title` ("" without an answer), `paper_id`, `status` and `detail` as in a result file, and
+        the names of the `actions`. Raises `HoldfastError` if the excerpt has no marker, a limit is reached, or
+        there is no usable model, and `ProviderError` if a service does not answer.
         """
         if excerpt.count(MARKER) != 1:
             raise HoldfastError(

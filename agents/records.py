@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -146,27 +146,13 @@ class Record(Shape):
     events: list[Event]
 
     @classmethod
-    def guessed(
-        cls,
-        sample: str,
-        title: str,
-        *,
-        repeat: int = 0,
-        detail: str = "",
-        seconds: float = 0.0,
-        events: Sequence[Event] = (),
-    ) -> "Record":
-        """Create a record from the title of an answer alone ("" for no answer)."""
-        return cls(
-            type="sample",
-            sample=sample,
-            repeat=repeat,
-            status="guessed" if title else "no_selection",
-            detail=detail,
-            selection=Selection(id=None, title=title, ids=[]) if title else None,
-            seconds=seconds,
-            events=list(events),
-        )
+    def guessed(cls, sample: str, title: str, **more: Any) -> "Record":
+        """Create a record from the title of an answer ("" for no answer), and further fields."""
+        status = "guessed" if title else "no_selection"
+        selection = Selection(id=None, title=title, ids=[]) if title else None
+        fields = {"repeat": 0, "status": status, "detail": "", "selection": selection}
+        fields |= {"seconds": 0.0, "events": [], **more}
+        return cls(type="sample", sample=sample, **fields)
 
     @property
     def calls(self) -> list[Call]:

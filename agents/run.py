@@ -50,9 +50,8 @@ def run(
             ones, and no costs count.
         progress: called with (number, total, record) after every sample.
 
-    Raises:
-        HoldfastError: if `out` has other settings, `max(10, 2 * workers)` samples in a row end with
-            provider errors, or a limit of the run is reached. Completed samples are kept.
+    Raises `HoldfastError` if `out` has other settings, `max(10, 2 * workers)` samples in a row end with
+    provider errors, or a limit of the run is reached. Completed samples are kept.
     """
     budget, allowance = budget or Budget(), run_limit or Allowance()
     settings = settings_of(

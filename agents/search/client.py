@@ -138,13 +138,7 @@ class Client:
 
 
 class OnlineSearch:
-    """What the search providers on the internet share.
-
-    Args:
-        api: the URL of the service or a mirror.
-        headers: headers of requests, such as an API key.
-        **transfer: further arguments of `Client`; `per_second` limits requests and downloads of PDFs.
-    """
+    """What the search providers on the internet share; `api` is the URL of a service or a mirror."""
 
     name: str  # in result files
     service: str  # in messages

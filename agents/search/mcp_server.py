@@ -24,8 +24,7 @@ _SEARCH, _SNIPPETS = "search_papers_by_relevance", "snippet_search"
 class MCPSearch(OnlineSearch):
     """The search provider; `timeout` is in seconds per call of a tool.
 
-    Raises:
-        HoldfastError: if the package mcp is not installed.
+    Raises `HoldfastError` if the package mcp is not installed.
     """
 
     name = "mcp"
@@ -76,14 +75,10 @@ class MCPSearch(OnlineSearch):
         from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
 
         key = os.environ.get(KEY)
-        async with (
-            create_mcp_http_client(headers={"x-api-key": key} if key else None) as http,
-            MCPClient(
-                streamable_http_client(self.url, http_client=http),
-                read_timeout_seconds=self.timeout,
-            ) as client,
-        ):
-            return await client.call_tool(tool, arguments)
+        async with create_mcp_http_client(headers={"x-api-key": key} if key else None) as http:
+            transport = streamable_http_client(self.url, http_client=http)
+            async with MCPClient(transport, read_timeout_seconds=self.timeout) as client:
+                return await client.call_tool(tool, arguments)
 
 
 def _first(error: BaseException) -> str:

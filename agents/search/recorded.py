@@ -22,9 +22,7 @@ _Shape = TypeVar("_Shape", Paper, Snippet)
 class RecordedSearch:
     """A search provider by way of a world; requests that the world contains are not sent again.
 
-    Args:
-        provider: the provider to ask; None to replay the world.
-        world: the world, in which a run has begun.
+    `provider` is None to replay the world, in which a run has begun.
     """
 
     def __init__(self, provider: SearchProvider | None, world: World) -> None:
