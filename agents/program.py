@@ -169,8 +169,8 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
             until: the excerpt's year or date; searches leave out newer papers.
 
         Returns `title` ("" without an answer), `paper_id`, `status` and `detail` as in a result file, and
-        the names of the `actions`. Raises `HoldfastError` if the excerpt has no marker, a limit is reached, or
-        there is no usable model, and `ProviderError` if a service does not answer.
+        the names of the `actions`. Raises `HoldfastError` without a marker or a model, or at a limit, and
+        `ProviderError` if a service does not answer.
         """
         if excerpt.count(MARKER) != 1:
             raise HoldfastError(
