@@ -259,7 +259,7 @@ class ResultFile:
         whole = raw.rfind(b"\n") + 1
         os.truncate(self.path, whole)
         if not whole:
-            self._append(self.header)
+            append_line(self.path, self.header)
         header, self.records = read(self.path)
         in_file = header.plain()
         changed = {key for key, value in self.header.items() if in_file.get(key) != value}
@@ -269,7 +269,7 @@ class ResultFile:
                 "file, or use the options of that run."
             )
         if changed:
-            self._append(self.header)
+            append_line(self.path, self.header)
 
     @property
     def finished(self) -> set[Key]:
@@ -278,15 +278,20 @@ class ResultFile:
 
     def append(self, record: Record) -> None:
         """Write a record and wait until it is on disk."""
-        self._append(record.plain())
+        append_line(self.path, record.plain())
         self.records[record.sample, record.repeat] = record
 
-    def _append(self, content: dict[str, Any]) -> None:
-        line = json.dumps(content, ensure_ascii=False, separators=(",", ":")) + "\n"
-        with written(self.path, _OTHERWISE), self.path.open("ab") as file:
-            file.write(line.encode("utf-8", "replace"))
-            file.flush()
-            os.fsync(file.fileno())
+
+def append_line(path: Path, content: dict[str, Any]) -> tuple[int, int]:
+    """Append a line of JSON and wait until it is on disk; returns its offset and length in bytes."""
+    line = json.dumps(content, ensure_ascii=False, separators=(",", ":")) + "\n"
+    raw = line.encode("utf-8", "replace")
+    with written(path, _OTHERWISE), path.open("ab") as file:
+        offset = file.tell()
+        file.write(raw)
+        file.flush()
+        os.fsync(file.fileno())
+    return offset, len(raw)
 
 
 def settings_of(

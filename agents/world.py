@@ -18,7 +18,7 @@ from typing import Any
 from .. import HoldfastError
 from ..files import first_difference, locked, written
 from .data import reading
-from .records import Record, clean, fingerprint
+from .records import Record, append_line, fingerprint
 
 OK, UNAVAILABLE = "ok", "unavailable"
 REFUSED = "refused"  # sent again, except on replay
@@ -144,14 +144,8 @@ class World:
 
     def _append(self, entry: dict[str, Any]) -> None:
         entry = {**entry, "sha256": fingerprint(entry["result"])}
-        line = f"{json.dumps(entry, ensure_ascii=False, separators=(',', ':'))}\n"
-        with self._mutex, written(self.path), self.path.open("ab") as file:
-            raw = clean(line).encode()
-            offset = file.tell()
-            file.write(raw)
-            file.flush()
-            os.fsync(file.fileno())
-            self._index(entry, offset, len(raw))
+        with self._mutex:
+            self._index(entry, *append_line(self.path, entry))
 
     def _index(self, entry: dict[str, Any], offset: int, length: int) -> None:
         """Note where an entry is, unless its request is to be sent again."""

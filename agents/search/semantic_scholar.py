@@ -52,6 +52,7 @@ class SemanticScholar(OnlineSearch):
         # Other servers do not get the key.
         self._pdfs = Client(per_second=per_second, tries=min(tries, 3), **transfer)
         self.field, self.as_published = field, as_published
+        self._filter = {"fieldsOfStudy": field} if field else {}
 
     def search(self, query: str, sort: Sort, scope: Scope, limit: int) -> list[Paper]:
         """At most `limit` papers within `scope`; further pages replace papers out of scope."""
@@ -86,11 +87,9 @@ class SemanticScholar(OnlineSearch):
     def _results(self, query: str, scope: Scope, page: int) -> Iterator[Paper]:
         # By the API's documentation hyphenated terms may find nothing.
         query = query.replace("-", " ")[:_MAX_QUERY]
-        params: dict[str, Any] = {"query": query, "limit": page, "fields": _FIELDS}
+        params: dict[str, Any] = {"query": query, "limit": page, "fields": _FIELDS, **self._filter}
         if scope.year:
             params["year"] = f"-{scope.year}"
-        if self.field:
-            params["fieldsOfStudy"] = self.field
         if not query.strip():
             return
         offset: int | None = 0
@@ -105,11 +104,9 @@ class SemanticScholar(OnlineSearch):
 
     def snippets(self, query: str, scope: Scope, limit: int) -> list[Snippet]:
         """At most `limit` passages of papers within `scope`, from https://api.semanticscholar.org/api-docs."""
-        params: dict[str, Any] = {"query": query[:_MAX_QUERY], "limit": 2 * limit}
+        params: dict[str, Any] = {"query": query[:_MAX_QUERY], "limit": 2 * limit, **self._filter}
         if scope.until:
             params["publicationDateOrYear"] = f":{scope.until}"
-        if self.field:
-            params["fieldsOfStudy"] = self.field
         if not query.strip():
             return []
         answer = self._client.json(f"{self.api}/snippet/search", params)
