@@ -141,23 +141,24 @@ def _compiled(
 
     demos = {"max_bootstrapped_demos": examples, "max_labeled_demos": 0}
     search: Any
+    tries: dict[str, Any] = {"num_threads": 1}
     more: dict[str, Any] = {}
     if optimizer == "bootstrap":
         search = dspy.BootstrapFewShot(metric, **demos)
     elif optimizer == "random-search":
-        tries = {"num_candidate_programs": candidates, "num_threads": 1}
+        tries |= {"num_candidate_programs": candidates}
         search = dspy.BootstrapFewShotWithRandomSearch(metric, **tries, **demos)
     elif optimizer == "mipro":
-        tries = {"auto": None, "num_candidates": candidates, "num_threads": 1}
+        tries |= {"auto": None, "num_candidates": candidates}
         search = dspy.MIPROv2(metric, prompt_model=lm, task_model=lm, **tries, **demos)
         more = {"valset": shown, "num_trials": 2 * candidates, "minibatch": False}
     elif optimizer == "simba":
-        tries = {"num_candidates": candidates, "max_steps": candidates, "num_threads": 1}
+        tries |= {"num_candidates": candidates, "max_steps": candidates}
         steps = {"bsize": min(len(shown), 8), "max_demos": examples}
         search = dspy.SIMBA(metric=metric, prompt_model=lm, **tries, **steps)
         more = {"seed": 0}
     else:
         calls = 2 * (candidates + 1) * len(shown)
-        search = dspy.GEPA(_feedback, max_metric_calls=calls, reflection_lm=lm, num_threads=1)
+        search = dspy.GEPA(_feedback, max_metric_calls=calls, reflection_lm=lm, **tries)
         more = {"valset": shown}
     return search.compile(agent, trainset=shown, **more)

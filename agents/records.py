@@ -150,8 +150,8 @@ class Record(Shape):
         """Create a record from the title of an answer ("" for no answer), and further fields."""
         status = "guessed" if title else "no_selection"
         selection = Selection(id=None, title=title, ids=[]) if title else None
-        fields = {"repeat": 0, "status": status, "detail": "", "selection": selection}
-        fields |= {"seconds": 0.0, "events": [], **more}
+        fields: dict[str, Any] = {"repeat": 0, "status": status, "detail": ""}
+        fields |= {"selection": selection, "seconds": 0.0, "events": [], **more}
         return cls(type="sample", sample=sample, **fields)
 
     @property
