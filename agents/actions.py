@@ -13,18 +13,12 @@ from .search.provider import Paper, ReadError, Snippet, Sort
 
 Commands = Literal["none", "search", "search+read", "citeguard"]
 SEARCHES: dict[str, Sort] = {"search_relevance": "relevance", "search_citation_count": "citations"}
+# arXiv:2510.17853, section 3
+_CITEGUARD = ("search_text_snippet", "find_in_text", "ask_for_more_context")
 ACTIONS: dict[str, tuple[str, ...]] = {
     "search": (*SEARCHES, "select"),
     "search+read": (*SEARCHES, "read", "select"),
-    # CiteGuard, arXiv:2510.17853, section 3
-    "citeguard": (
-        *SEARCHES,
-        "search_text_snippet",
-        "find_in_text",
-        "ask_for_more_context",
-        "read",
-        "select",
-    ),
+    "citeguard": (*SEARCHES, *_CITEGUARD, "read", "select"),
 }
 _ABSTRACT_CHARS = 1200
 _HITS = 4  # hits per search in a demonstration, to limit the length of the prompt
@@ -37,33 +31,27 @@ def act(episode: Episode, action: str, argument: str) -> str:
     try:
         if action in SEARCHES:
             return _show(episode.search(argument, SEARCHES[action]))
-        if action == "read":
-            paper_id, _, part = bare(argument).partition(" ")
-            return _quoted(episode.read(paper_id.rstrip(",:;"), part))
         if action == "search_text_snippet":
             return _passages(episode.snippets(argument))
-        if action == "find_in_text":
-            paper_id, _, query = bare(argument).partition(" ")
-            return _quoted(episode.find(paper_id.rstrip(",:;"), query.strip("`'\" ")))
         if action == "ask_for_more_context":
             return _quoted(episode.more_context(argument))
+        paper_id, _, rest = bare(argument).partition(" ")
+        if action == "read":
+            return _quoted(episode.read(paper_id.rstrip(",:;"), rest))
+        if action == "find_in_text":
+            return _quoted(episode.find(paper_id.rstrip(",:;"), rest.strip("`'\" ")))
         episode.select(bare(argument))
     except UnknownId as error:
         return f"{quote(str(error), 300)} Use an id from a search result."
     except ReadError as error:
-        what = (
-            "The passages cannot be searched"
-            if "snippet" in action
-            else "This paper cannot be read"
-        )
-        return f"{what}: {error}"
+        if action == "search_text_snippet":
+            return f"The passages cannot be searched: {error}"
+        return f"This paper cannot be read: {error}"
     return ""
 
 
 def _show(papers: list[Paper]) -> str:
     """Search hits as quoted text: id, title, year, citations, abstract."""
-    if not papers:
-        return "The search worked and found no paper. Try other words."
     shown = []
     for paper in papers:
         cited = "unknown" if paper.citations is None else f"{paper.citations:,}"
@@ -72,18 +60,22 @@ def _show(papers: list[Paper]) -> str:
             f"year: {paper.year or 'unknown'}; citations: {cited}\n"
             f"abstract: {quote(paper.abstract or 'not available', _ABSTRACT_CHARS)}"
         )
-    return f"{len(shown)} papers:\n<<<\n" + "\n\n".join(shown) + "\n>>>"
+    return _listed("paper", shown)
 
 
 def _passages(snippets: list[Snippet]) -> str:
     """Passages as quoted text: the paper's id and title, and the passage."""
-    if not snippets:
-        return "The search worked and found no passage. Try other words."
-    shown = (
+    shown = [
         f"id: {s.paper.id}\ntitle: {quote(s.paper.title)}\npassage: {quote(s.text, _ABSTRACT_CHARS)}"
         for s in snippets
-    )
-    return f"{len(snippets)} passages:\n<<<\n" + "\n\n".join(shown) + "\n>>>"
+    ]
+    return _listed("passage", shown)
+
+
+def _listed(what: str, shown: list[str]) -> str:
+    if not shown:
+        return f"The search worked and found no {what}. Try other words."
+    return f"{len(shown)} {what}s:\n<<<\n" + "\n\n".join(shown) + "\n>>>"
 
 
 def _quoted(text: str) -> str:

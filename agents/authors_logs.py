@@ -18,10 +18,8 @@ _ERRORS: list[tuple[Status, str]] = [
     ("action_limit", r"max actions"),
     ("context", r"context.{0,20}(length|window)|too many tokens|prompt is too long"),
     ("policy", r"content.?(policy|filter|management)|safety|usage policies"),
-    (
-        "provider_error",
-        r"validation errors? for PaperSearchResult",
-    ),  # a hit without a field, not a reply
+    # a hit without a field, not a reply
+    ("provider_error", r"validation errors? for PaperSearchResult"),
     ("bad_format", r"json|parse|parsing|validation error|unknown action"),
     ("provider_error", r"rate.?limit|timed? ?out|connection|overloaded|\b(429|50\d)\b"),
 ]
@@ -51,11 +49,7 @@ def _import(args: Namespace) -> None:
 
 
 def _imported(path: Path, dataset: Dataset) -> tuple[dict[str, Any], list[Record]]:
-    """The settings of a result file of CiteME's code, and its records of samples of the dataset.
-
-    Raises:
-        HoldfastError: if it is not such a file.
-    """
+    """The settings of a result file of CiteME's code, and its records of samples of the dataset."""
     known = {sample.id for sample in dataset.samples}
     with reading(path, "a result file of CiteME's code", "its JSON with metadata and results"):
         content = json.loads(path.read_bytes())
@@ -80,13 +74,8 @@ def _settings(theirs: dict[str, Any], dataset: Dataset) -> dict[str, Any]:
 def record(result: dict[str, Any]) -> Record:
     """Convert a result to a sample's record."""
     answer, error = result.get("selected"), result.get("error") or ""
-    converted = Record.guessed(
-        str(result["id"]),
-        answer["title"] if answer else "",
-        detail=error,
-        seconds=result.get("duration") or 0.0,
-        events=_events(result),
-    )
+    facts = {"detail": error, "seconds": result.get("duration") or 0.0, "events": _events(result)}
+    converted = Record.guessed(str(result["id"]), answer["title"] if answer else "", **facts)
     if answer and answer.get("paperId"):
         converted.status = "selected"
         converted.selection = Selection(id=answer["paperId"], title=answer["title"], ids=[])

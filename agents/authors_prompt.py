@@ -13,11 +13,8 @@ from .. import HoldfastError
 from .data import reading
 from .records import fingerprint
 
-_TEMPLATES, _AGENT, _MODELS = (
-    "src/retriever/prompt_templates",
-    "src/retriever/agent.py",
-    "src/utils/data_model.py",
-)
+_TEMPLATES = "src/retriever/prompt_templates"
+_AGENT, _MODELS = "src/retriever/agent.py", "src/utils/data_model.py"
 _FORMAT = "<FORMAT_INSTRUCTIONS>"  # replaced by the description of the actions
 _WANTED = "a clone of https://github.com/bethgelab/CiteME with --prompts, or omit it"
 # Setting: the prompt's file, and the class of a reply with its actions.
@@ -49,8 +46,7 @@ def is_original(texts: dict[str, Any], commands: str, demonstration: bool) -> bo
 def authors_texts(clone: Path, commands: str, demonstration: bool) -> dict[str, Any]:
     """All that the model is shown in a setting apart from papers and the excerpt, as fields of `Prompt`.
 
-    Raises:
-        HoldfastError: if the folder is not a clone, or langchain-core is not installed.
+    Raises `HoldfastError` if the folder is not a clone, or langchain-core is not installed.
     """
     name, reply_class = _SETTINGS[commands, demonstration]
     system, source = _text(clone / _TEMPLATES / f"{name}.txt"), _text(clone / _AGENT)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .data import MARKER
-from .episode import Episode, Stop
+from .episode import Episode, Stop, sentences_of
 from .matching import official_match, strict_match
 from .records import Seen
 from .search.local import LocalSearch, words
@@ -141,7 +141,7 @@ def _citing_sentences(text: str) -> list[tuple[str, str]]:
         listed[key] = max(re.split(r"\. |, (?=\d{4})", line.rstrip(".")), key=len)
     body = text.split("References\n[1]")[0]
     citations = []
-    for sentence in re.split(r"(?<=[.!?])\s+", body):
+    for sentence in sentences_of(body):
         for keys in re.findall(r"\[([\d, ]+)\]", sentence):
             citations += [(sentence, listed[k]) for k in re.findall(r"\d+", keys) if k in listed]
     return citations

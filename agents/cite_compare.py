@@ -59,10 +59,8 @@ def compare(a: Records, b: Records, dataset: Dataset) -> dict[str, Any]:
 
     With one answer per sample in both runs: the exact McNemar test. With repeats: a sign-flip test of
     the difference of each sample's rates. The mean difference, in [-1, 1], has a 95 % bootstrap interval
-    over samples. `a` and `b` are each run's mean and standard deviation over repeats.
-
-    Raises:
-        HoldfastError: if the runs share no finished sample.
+    over samples. `a` and `b` are each run's mean and standard deviation over repeats. Raises
+    `HoldfastError` if the runs share no finished sample.
     """
     verdicts_a, verdicts_b = _verdicts(a, dataset), _verdicts(b, dataset)
     shared = verdicts_a.index.intersection(verdicts_b.index).sort_values()
@@ -93,9 +91,13 @@ def compare(a: Records, b: Records, dataset: Dataset) -> dict[str, Any]:
 
 def _verdicts(records: Records, dataset: Dataset) -> "pd.DataFrame":
     """1 or 0 for each finished sample (row) and repeat (column) that is correct or not."""
-    rows = judged(records, dataset)
-    done = rows[~rows.outcome.isin(RETRIED)].astype({"official": float})
+    done = _finished(records, dataset).astype({"official": float})
     return done.pivot(index="sample", columns="repeat", values="official")
+
+
+def _finished(records: Records, dataset: Dataset) -> "pd.DataFrame":
+    rows = judged(records, dataset)
+    return rows[~rows.outcome.isin(RETRIED)]
 
 
 def _over_repeats(verdicts: "pd.DataFrame") -> dict[str, Any]:
@@ -112,13 +114,8 @@ def _interval(differences: "NDArray[np.float64]") -> list[float]:
 
     if len(differences) == 1:  # which scipy refuses
         return [float(differences[0])] * 2
-    interval = bootstrap(
-        (differences,),
-        np.mean,
-        n_resamples=2_000,
-        method="percentile",
-        random_state=np.random.default_rng(0),
-    ).confidence_interval
+    draws: dict[str, Any] = {"n_resamples": 2_000, "random_state": np.random.default_rng(0)}
+    interval = bootstrap((differences,), np.mean, method="percentile", **draws).confidence_interval
     return [float(interval.low), float(interval.high)]
 
 
@@ -160,8 +157,7 @@ def against_cost(
     """
     import pandas as pd
 
-    tables = {name: judged(*run) for name, run in runs.items()}
-    done = {name: rows[~rows.outcome.isin(RETRIED)] for name, rows in tables.items()}
+    done = {name: _finished(*run) for name, run in runs.items()}
     usd = {
         name: rows.calls.map(lambda calls: usd_of(calls, prices) if calls else None).dropna()
         for name, rows in done.items()
@@ -218,8 +214,7 @@ def _cost_table(rows: "pd.DataFrame") -> str:
 def draw(rows: "pd.DataFrame", path: Path) -> None:
     """Draw accuracy against cost, with intervals and the Pareto front.
 
-    Raises:
-        HoldfastError: if no run has a cost, or the file cannot be written.
+    Raises `HoldfastError` if no run has a cost, or the file cannot be written.
     """
     from ..drawing import legend, panels
 

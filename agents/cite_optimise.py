@@ -67,15 +67,8 @@ def optimise(
 ) -> dict[str, Any]:
     """An optimised program as JSON, which `CiteAgent.load_program` reads.
 
-    Args:
-        agent: the agent to improve, with a model.
-        dataset: the samples to learn from.
-        optimizer: one of `OPTIMIZERS`.
-        examples: maximum worked examples in a prompt.
-        candidates: number of programs to try.
-
-    Raises:
-        HoldfastError: if the optimizer fails, for example because no sample is answered.
+    `examples` is the maximum of worked examples in a prompt, and `candidates` the number of programs to
+    try. Raises `HoldfastError` if the optimizer fails, for example because no sample is answered.
     """
     import dspy
 
@@ -148,28 +141,24 @@ def _compiled(
 
     demos = {"max_bootstrapped_demos": examples, "max_labeled_demos": 0}
     search: Any
-    match optimizer:
-        case "bootstrap":
-            search = dspy.BootstrapFewShot(metric, **demos)
-            return search.compile(agent, trainset=shown)
-        case "random-search":
-            search = dspy.BootstrapFewShotWithRandomSearch(
-                metric, num_candidate_programs=candidates, num_threads=1, **demos
-            )
-            return search.compile(agent, trainset=shown)
-        case "mipro":
-            models = {"prompt_model": lm, "task_model": lm}
-            search = dspy.MIPROv2(
-                metric, auto=None, num_candidates=candidates, num_threads=1, **models, **demos
-            )
-            trials = {"num_trials": 2 * candidates, "minibatch": False}
-            return search.compile(agent, trainset=shown, valset=shown, **trials)
-        case "simba":
-            steps = {"bsize": min(len(shown), 8), "max_steps": candidates, "max_demos": examples}
-            search = dspy.SIMBA(
-                metric=metric, num_candidates=candidates, prompt_model=lm, num_threads=1, **steps
-            )
-            return search.compile(agent, trainset=shown, seed=0)
-    calls = 2 * (candidates + 1) * len(shown)
-    search = dspy.GEPA(_feedback, max_metric_calls=calls, reflection_lm=lm, num_threads=1)
-    return search.compile(agent, trainset=shown, valset=shown)
+    tries: dict[str, Any] = {"num_threads": 1}
+    more: dict[str, Any] = {}
+    if optimizer == "bootstrap":
+        search = dspy.BootstrapFewShot(metric, **demos)
+    elif optimizer == "random-search":
+        tries |= {"num_candidate_programs": candidates}
+        search = dspy.BootstrapFewShotWithRandomSearch(metric, **tries, **demos)
+    elif optimizer == "mipro":
+        tries |= {"auto": None, "num_candidates": candidates}
+        search = dspy.MIPROv2(metric, prompt_model=lm, task_model=lm, **tries, **demos)
+        more = {"valset": shown, "num_trials": 2 * candidates, "minibatch": False}
+    elif optimizer == "simba":
+        tries |= {"num_candidates": candidates, "max_steps": candidates}
+        steps = {"bsize": min(len(shown), 8), "max_demos": examples}
+        search = dspy.SIMBA(metric=metric, prompt_model=lm, **tries, **steps)
+        more = {"seed": 0}
+    else:
+        calls = 2 * (candidates + 1) * len(shown)
+        search = dspy.GEPA(_feedback, max_metric_calls=calls, reflection_lm=lm, **tries)
+        more = {"valset": shown}
+    return search.compile(agent, trainset=shown, **more)

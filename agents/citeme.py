@@ -25,14 +25,8 @@ _Messages = list[dict[str, str]]
 class CiteMEAgent:
     """The agent in one of the paper's six settings.
 
-    Args:
-        lm: the language model.
-        commands: the agent's actions.
-        demonstration: show the model a worked example.
-        clone: a clone of the authors' repository, whose prompts and messages replace Holdfast's.
-
-    Raises:
-        HoldfastError: if the folder is not a clone, or langchain-core is missing.
+    `clone` is a clone of the authors' repository, whose prompts and messages replace Holdfast's; raises
+    `HoldfastError` if it is none, or langchain-core is missing.
     """
 
     def __init__(

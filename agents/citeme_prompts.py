@@ -62,11 +62,7 @@ class Prompt:
 
 
 def prompt(commands: Commands, demonstration: bool, clone: Path | None = None) -> Prompt:
-    """The texts of one of CiteME's six settings; from a clone of the authors' repository if given.
-
-    Raises:
-        HoldfastError: if the folder is not a clone, or langchain-core is missing.
-    """
+    """The texts of one of CiteME's six settings, in Holdfast's words or those of a clone."""
     if clone:
         texts = authors_texts(clone, commands, demonstration)
         is_theirs = is_original(texts, commands, demonstration)
@@ -88,16 +84,13 @@ def prompt(commands: Commands, demonstration: bool, clone: Path | None = None) -
 def _described(commands: Commands) -> str:
     """The commands and the JSON format of replies, in Holdfast's words."""
     lines = [
-        f'- {{"name": "{name}", "{COMMANDS[name][0]}": ...}}: {COMMANDS[name][1]}'
-        for name in ACTIONS[commands]
+        'In every turn reply with one JSON object, {"reason": ..., "action": ...}, and nothing else. The '
+        "reason is a short explanation. The action is one of"
     ]
-    return "\n".join(
-        [
-            'In every turn reply with one JSON object, {"reason": ..., "action": ...}, and nothing '
-            "else. The reason is a short explanation. The action is one of",
-            *lines,
-        ]
-    )
+    for name in ACTIONS[commands]:
+        argument, about = COMMANDS[name]
+        lines.append(f'- {{"name": "{name}", "{argument}": ...}}: {about}')
+    return "\n".join(lines)
 
 
 def shown(papers: list[Paper]) -> str:

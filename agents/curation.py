@@ -9,7 +9,7 @@ import json
 import re
 from argparse import ArgumentParser, Namespace
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,33 +36,34 @@ def add_options(parser: ArgumentParser) -> None:
     """Add the analyses, each with its options and its action."""
     analyses = parser.add_subparsers(title="analyses", metavar="ANALYSIS", required=True)
 
+    def analysis(name: str, action: Callable[[Namespace], None], about: str) -> ArgumentParser:
+        parser = analyses.add_parser(name, help=about, description=f"{about}.")
+        parser.set_defaults(action=action)
+        return parser
+
     about = (
         "Estimate how many excerpts cite several papers (a lower bound), beside CiteME's table 6"
     )
-    ambiguity = analyses.add_parser("ambiguity", help=about, description=f"{about}.")
-    ambiguity.set_defaults(action=_count_ambiguous)
+    ambiguity = analysis("ambiguity", _count_ambiguous, about)
     columns = "CSV or TSV with the column excerpt, in which TARGETCIT or [CITATION] is the citation"
     ambiguity.add_argument("files", nargs="+", type=Path, metavar="FILE", help=columns)
 
     about = "Write the samples that no run answers from memory, and list the excluded ones"
-    memory = analyses.add_parser("filter", help=about, description=f"{about}.")
-    memory.set_defaults(action=_filter_known)
+    memory = analysis("filter", _filter_known, about)
     files = "result files of --commands none"
     memory.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=files)
     options.add_out(memory, "the remaining samples, in CiteME's columns (.csv)")
     options.add_run_data(memory)
 
     about = "Convert answers of people to a run, and measure their agreement"
-    people = analyses.add_parser("people", help=about, description=f"{about}.")
-    people.set_defaults(action=_import_people)
+    people = analysis("people", _import_people, about)
     columns = "CSV with the columns sample, annotator, title, seconds"
     people.add_argument("answers", type=Path, help=columns)
     options.add_out(people, "result file (.jsonl)")
     options.add_data(people)
 
-    about = "Tag every cited paper with three topics from a language model (CiteME, figure 2)"
-    tags = analyses.add_parser("tags", help=about, description=f"{about}; resumable.")
-    tags.set_defaults(action=_tag)
+    about = "Tag every cited paper with three topics from a language model (CiteME, figure 2), resumable"
+    tags = analysis("tags", _tag, about)
     options.add_data(tags, split="all")
     options.add_out(tags, "tags (.jsonl)")
     options.add_model(tags)
@@ -94,8 +95,7 @@ def _filter_known(args: Namespace) -> None:
 def _answered_from_memory(records: Records, dataset: Dataset, tries: int) -> list[str]:
     """The samples that have a correct answer among `tries`, by CiteME's matcher.
 
-    Raises:
-        HoldfastError: if a sample has fewer answers, none of them correct.
+    Raises `HoldfastError` if a sample has fewer answers, none of them correct.
     """
     rows = judged(records, dataset)
     rows = rows.assign(is_answer=~rows.outcome.isin(RETRIED))
@@ -135,9 +135,7 @@ def _import_people(args: Namespace) -> None:
 def _answers(path: Path, dataset: Dataset) -> list[dict[str, str]]:
     """The rows of a CSV with `sample`, `annotator`, `title` ("" for none) and `seconds`.
 
-    Raises:
-        HoldfastError: if it is not such a file, or a row has an unknown sample, is repeated, or has no
-            valid time.
+    Raises `HoldfastError` if it is none, or a row has an unknown sample, is repeated, or has no valid time.
     """
     rows = read_table(path, _ANSWERS, "answers")
     known, seen = {s.id for s in dataset.samples}, set()
@@ -162,15 +160,9 @@ def _as_records(rows: Iterable[dict[str, str]]) -> list[Record]:
     records = []
     for row in rows:
         name, title = row["sample"], row["title"].strip()
-        record = Record.guessed(
-            name,
-            title,
-            repeat=repeats[name],
-            detail=f"by {row['annotator']}",
-            seconds=float(row["seconds"]),
-            events=[Action(kind="action", step=1, action="guess")] if title else [],
-        )
-        records.append(record)
+        events = [Action(kind="action", step=1, action="guess")] if title else []
+        facts = {"detail": f"by {row['annotator']}", "seconds": float(row["seconds"])}
+        records.append(Record.guessed(name, title, repeat=repeats[name], events=events, **facts))
         repeats[name] += 1
     return records
 
@@ -278,11 +270,7 @@ def _tag(args: Namespace) -> None:
 
 
 def _tags_of(title: str, lm: "dspy.LM") -> list[str]:
-    """At most three tags of a paper, fewer if the model's reply has fewer.
-
-    Raises:
-        HoldfastError: if the model gives no reply.
-    """
+    """At most three tags of a paper, fewer if the reply has fewer; `HoldfastError` without a reply."""
     from dspy.utils.exceptions import LMError
 
     try:

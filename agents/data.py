@@ -88,11 +88,8 @@ def load(path: str | Path) -> Dataset:
     """Read a file of CiteME or CiteMulti, comma- or tab-separated; `mini-cite` is the bundled one.
 
     Formats: https://github.com/bethgelab/CiteME and https://github.com/KathCYM/CiteGuard, and a column
-    `context`. Files without the column `split` are a test split.
-
-    Raises:
-        HoldfastError: if the file cannot be read, or has malformed rows, which the message lists by number
-            (the header is row 1).
+    `context`. Files without the column `split` are a test split. Raises `HoldfastError` if the file cannot
+    be read, or has malformed rows, which the message lists by number (the header is row 1).
     """
     path = _MINI_CITE if str(path) == "mini-cite" else Path(path)
     samples: dict[str, Sample] = {}
@@ -117,8 +114,7 @@ def load(path: str | Path) -> Dataset:
 def read_table(path: Path, columns: Sequence[str], what: str) -> list[dict[str, str]]:
     """The rows of a file separated by commas or tabs; `what` describes them in the error.
 
-    Raises:
-        HoldfastError: if the file cannot be read, has no rows, or lacks one of the columns.
+    Raises `HoldfastError` if the file cannot be read, has no rows, or lacks one of the columns.
     """
     with reading(path, what, f"a CSV or TSV in UTF-8 with the columns {', '.join(columns)}"):
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -170,6 +166,9 @@ def write_samples(path: Path, samples: Iterable[Sample]) -> None:
             rows.writerow((s.id, *target, s.source_title, s.source_url, s.date or "", s.split))
 
 
+_UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError, SyntaxError, csv.Error)
+
+
 @contextmanager
 def reading(source: str | Path, what: str, wanted: str) -> Iterator[None]:
     """Report what fails while `source` is read as `what`; the message says to pass `wanted` instead."""
@@ -178,15 +177,7 @@ def reading(source: str | Path, what: str, wanted: str) -> Iterator[None]:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}".removeprefix(": ")
-    except (
-        OSError,
-        ValueError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        SyntaxError,
-        csv.Error,
-    ) as error:
+    except _UNREADABLE as error:
         why = reason(error)
     else:
         return

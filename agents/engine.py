@@ -22,13 +22,9 @@ CLIENT = ("api_key", "api_base", "timeout")
 class Engine:
     """One request at a time to a model of DSPy, or its answer from a world.
 
-    DSPy's model around it repeats failed requests.
-
-    Args:
-        lm: the model that sends requests, without retries and cache.
-        world: where requests and replies are recorded, or from which they are replayed.
-        structured: whether its server enforces JSON schemas; by default as DSPy knows the model.
-        sample: the sample and the number of its repeat that the requests belong to.
+    `lm` sends requests, without retries and cache: DSPy's model around it repeats failed ones. With
+    `structured` its server enforces JSON schemas; by default as DSPy knows the model. `sample` is the
+    sample and the number of its repeat that the requests belong to.
     """
 
     def __init__(
@@ -69,9 +65,7 @@ class Engine:
     def complete(self, request: lm15.Request) -> lm15.Response:
         """The reply to a request.
 
-        Raises:
-            LMError: if there is none; its wait before another try is at most a minute.
-            HoldfastError: if a replayed world lacks the request.
+        Raises `LMError` if there is none, and `HoldfastError` if a replayed world lacks the request.
         """
         if self.world is None:
             return self._send(request)
@@ -126,7 +120,8 @@ class Engine:
                 response = self.lm(request)
             except exceptions.LMError as error:
                 self._explain(error, request)
-                _bound_wait(error)
+                if error.retry_after is not None:
+                    error.retry_after = bounded_wait(error.retry_after, str(error.model))
                 raise
         self.usd = None if "api_base" in self.lm.kwargs else self.lm.history[-1]["cost"]
         return response
@@ -145,12 +140,6 @@ class Engine:
         except requests.RequestException:
             return
         error.message = clean(answer.text, 500)
-
-
-def _bound_wait(error: exceptions.LMError) -> None:
-    """Limit the wait that a server asks for, and say so if it is long."""
-    if error.retry_after is not None:
-        error.retry_after = bounded_wait(error.retry_after, str(error.model))
 
 
 def messages_of(request: lm15.Request) -> list[dict[str, str]]:

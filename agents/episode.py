@@ -34,17 +34,13 @@ class Stop(Exception):
 class Budget:
     """The limits of a sample.
 
-    Args:
-        results: hits per search.
-        max_actions: maximum number of actions.
-        read_chars: characters of a paper shown per read; None for all of it.
-        date_cap: the date after which papers are left out: the "excerpt"'s (default), "none", or a year or
-            date that also applies if it is earlier.
+    `date_cap` is the date after which papers are left out: the "excerpt"'s, "none", or a year or date that
+    also applies if it is earlier.
     """
 
-    results: int = RESULTS
+    results: int = RESULTS  # hits per search
     max_actions: int = MAX_ACTIONS
-    read_chars: int | None = READ_CHARS
+    read_chars: int | None = READ_CHARS  # of a paper per read; None for all of it
     date_cap: str = "excerpt"
 
     def until(self, date: str | None) -> str | None:
@@ -57,22 +53,16 @@ class Budget:
     def describe(self) -> dict[str, Any]:
         """The limits as in the header of a result file."""
         facts: dict[str, Any] = asdict(self)
-        if self.read_chars is None:
-            facts["read_chars"] = "all"
         if self.date_cap == "excerpt":
             del facts["date_cap"]
-        return facts
+        return facts | {"read_chars": "all" if self.read_chars is None else self.read_chars}
 
 
 class Episode:
     """The actions search, read, select and guess on one sample; every use becomes an event.
 
-    Args:
-        sample: the excerpt to find a citation for.
-        provider: the search provider.
-        budget: the limits of the sample; an action beyond `max_actions` raises `Stop`.
-        repeat: number of this answer among those to the sample, from 0.
-        allowance: limits of the run's cost.
+    An action beyond the budget's `max_actions` raises `Stop`. `repeat` is the number of this answer among
+    those to the sample, from 0, and `allowance` has the limits of the run's cost.
     """
 
     def __init__(
@@ -96,8 +86,7 @@ class Episode:
     def search(self, query: str, sort: Sort = "relevance") -> list[Paper]:
         """Up to `results` papers, without the source and later papers; raises `ProviderError`."""
         action = "search_relevance" if sort == "relevance" else "search_citation_count"
-        scope = {"source": self.scope.source_title, "until": self.scope.until}
-        event = self._act(action, query=query, scope=scope)
+        event = self._act(action, query=query, scope=self._limits)
         with _timed(event):
             papers = self.provider.search(query, sort, self.scope, self.budget.results)
         event.hits = [_hit(paper) for paper in papers]
@@ -106,8 +95,7 @@ class Episode:
 
     def snippets(self, query: str) -> list[Snippet]:
         """Up to `results` passages of papers in scope; raises `ReadError` or `ProviderError`."""
-        scope = {"source": self.scope.source_title, "until": self.scope.until}
-        event = self._act("search_text_snippet", query=query, scope=scope)
+        event = self._act("search_text_snippet", query=query, scope=self._limits)
         with _timed(event):
             snippets = self.provider.snippets(query, self.scope, self.budget.results)
         papers = {s.paper.id: s.paper for s in snippets}
@@ -118,10 +106,7 @@ class Episode:
     def find(self, paper_id: str, query: str) -> str:
         """The sentences of a paper's text that contain a phrase; raises as `read` does."""
         event = self._act("find_in_text", paper=paper_id, query=query, ok=False, chars=0)
-        paper = self._known(paper_id, event)
-        with _timed(event):
-            sections = self.provider.read(paper)
-        text = " ".join(section.text for section in sections)
+        text = " ".join(section.text for section in self._sections(paper_id, event))
         sentences = [s for s in sentences_of(text) if query.lower() in s.lower()]
         matching = "\n".join(sentences)[: self.budget.read_chars]
         event.ok, event.chars = True, len(matching)
@@ -142,23 +127,15 @@ class Episode:
         *,
         with_headings: bool = True,
     ) -> str:
-        """The paper's text within the read budget.
+        """The paper's text within the read budget; raises `UnknownId`, `ReadError` or `ProviderError`.
 
         Args:
-            paper_id: the id as returned by a search.
             part: a range of section or page numbers ("3-5"), or a heading; "" for the whole text.
             among: the ids that may be read; by default those of all searches.
             with_headings: show numbered sections, and what is omitted; otherwise the beginning of the text.
-
-        Raises:
-            UnknownId: if the id is not among those.
-            ReadError: if there is no text.
-            ProviderError: if the service does not answer.
         """
         event = self._act("read", paper=paper_id, part=part, ok=False, chars=0)
-        paper = self._known(paper_id, event, among)
-        with _timed(event):
-            sections = self.provider.read(paper)
+        sections = self._sections(paper_id, event, among)
         text = "".join(section.text for section in sections)[: self.budget.read_chars]
         if with_headings:
             text = excerpt(sections, part, self.budget.read_chars)
@@ -231,6 +208,17 @@ class Episode:
         event = Action(kind="action", step=self.steps, action=action, **values)
         self.events.append(event)
         return event
+
+    def _sections(
+        self, paper_id: str, event: Action, among: Container[str] | None = None
+    ) -> list[Section]:
+        paper = self._known(paper_id, event, among)
+        with _timed(event):
+            return self.provider.read(paper)
+
+    @property
+    def _limits(self) -> dict[str, str | None]:
+        return {"source": self.scope.source_title, "until": self.scope.until}
 
     def _known(self, paper_id: str, event: Action, among: Container[str] | None = None) -> Paper:
         if paper_id not in (self.seen if among is None else among):

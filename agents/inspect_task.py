@@ -132,10 +132,8 @@ def citeme_scorer() -> Scorer:
 def citeagent(commands: str = "search+read", search: str = "local") -> Solver:
     """Run until a paper is selected or no action is left; a failed tool call uses up an action.
 
-    However a sample ends, its record is stored under `record`.
-
-    Raises:
-        HoldfastError: if there are no such commands, or no such search.
+    However a sample ends, its record is stored under `record`. Raises `HoldfastError` if there are no such
+    commands, or no such search.
     """
     choices = ("none", *ACTIONS)
     if commands not in choices:
@@ -149,11 +147,10 @@ def citeagent(commands: str = "search+read", search: str = "local") -> Solver:
         status: Status = "crash"
         detail = ""
         try:
-            await (
-                _guess(state, episode)
-                if commands == "none"
-                else _converse(state, episode, commands)
-            )
+            if commands == "none":
+                await _guess(state, episode)
+            else:
+                await _converse(state, episode, commands)
             status = "guessed" if commands == "none" else "selected"
         except Stop as stop:
             status, detail = stop.status, str(stop)

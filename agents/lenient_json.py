@@ -29,8 +29,7 @@ def object_in(reply: str) -> Any:
 def repaired(text: str) -> Any:
     """The JSON value of the longest prefix that is JSON once it is closed; None if brackets cross.
 
-    Raises:
-        ValueError: if no prefix is JSON.
+    Raises `ValueError` if no prefix is JSON.
     """
     try:
         return json.loads(text, strict=False)
@@ -77,8 +76,7 @@ def text_of(value: Any) -> str:
 def action_in(reply: str, arguments: Mapping[str, Sequence[str]]) -> tuple[str, list[str]]:
     """The action of a reply, and its arguments by name from `arguments`.
 
-    Raises:
-        ValueError: if the reply has no reason, no such action, or lacks an argument of it.
+    Raises `ValueError` if the reply has no reason, no such action, or lacks an argument of it.
     """
     if "{" not in reply:
         raise ValueError("it has no JSON object")

@@ -27,14 +27,7 @@ class Allowance:
     """Limits in US dollars and tokens (None: no limit), and the amounts spent; thread-safe.
 
     Requests in progress when a limit is reached are completed, so each thread may exceed it by one request.
-
-    Args:
-        usd: maximum US dollars.
-        tokens: maximum input and output tokens.
-        prices: US dollars per million tokens; by default the provider's prices.
-
-    Raises:
-        HoldfastError: if a limit is negative.
+    `prices` are by default the provider's. A negative limit raises `HoldfastError`.
     """
 
     def __init__(
@@ -59,8 +52,7 @@ class Allowance:
     def used_up(self) -> str:
         """The limit that has been reached, as in "2.03 of 2 USD"; "" if none has.
 
-        Raises:
-            HoldfastError: if US dollars are limited and the price of a call is unknown.
+        Raises `HoldfastError` if US dollars are limited and the price of a call is unknown.
         """
         if self.usd is not None and self._has_unknown_price:
             raise HoldfastError(

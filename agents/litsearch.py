@@ -80,8 +80,7 @@ def _query(row: dict[str, Any]) -> Query:
 def recalls(queries: list[Query], search: SearchProvider) -> dict[str, dict[str, float]]:
     """The mean recall, in [0, 1], at each of `RANKS`: of each kind of query, of broad, specific and all.
 
-    Raises:
-        HoldfastError: if there is no query with an answer.
+    Raises `HoldfastError` if there is no query with an answer.
     """
     by_kind: dict[str, list[list[float]]] = defaultdict(list)
     for query in (q for q in queries if q.answers):

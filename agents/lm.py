@@ -65,17 +65,13 @@ def language_model(
     Args:
         model: provider and name, as in openai/gpt-4o; with `api_base`, the server's name for it.
         api_base: the URL of an OpenAI-compatible server, which receives OPENAI_API_KEY if it is set.
-        temperature: sampling temperature (default: CiteME's).
-        max_tokens: maximum tokens per reply.
         timeout: seconds per request without a byte.
-        tries: maximum tries per request.
         world: a recorded world, in which replies are recorded or from which they are replayed.
         structured: whether the server at `api_base` enforces JSON schemas.
         **options: further parameters of requests, such as `seed` or `reasoning_effort`.
 
-    Raises:
-        HoldfastError: if the name has no provider, no server answers at `api_base` (unless its replies are
-            replayed), or DSPy refuses the settings.
+    Raises `HoldfastError` if the name has no provider, no server answers at `api_base` (unless its replies
+    are replayed), or DSPy refuses the settings.
     """
     # Otherwise DSPy downloads a price list at the first call.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "true")
@@ -155,11 +151,8 @@ class Conversation(BaseCallback):  # type: ignore[misc]
     def asking(self, lm: dspy.LM) -> Iterator[dspy.LM]:
         """A context with a model whose requests become events on exit.
 
-        Raises:
-            Stop: if a limit is reached, the prompt exceeds the model's context, or the provider's policy
-                refuses the prompt or the reply.
-            ProviderError: if no try was answered.
-            HoldfastError: if no request can succeed, for example with a wrong API key.
+        Raises `Stop` at a limit, or if the prompt is too long or refused; `ProviderError` if no try was
+        answered; `HoldfastError` if no request can succeed, for example with a wrong API key.
         """
         self.episode.check_allowance()
         self._calls = []
@@ -235,9 +228,8 @@ class Conversation(BaseCallback):  # type: ignore[misc]
         # Providers that DSPy reaches by LiteLLM answer in OpenAI's form.
         choice = (getattr(response, "choices", None) or [response])[0]
         usage = response.usage
-        call.reply = clean(
-            (text.get("text") if isinstance(text, dict) else text) or "", REPLY_CHARS
-        )
+        text = text.get("text") if isinstance(text, dict) else text
+        call.reply = clean(text or "", REPLY_CHARS)
         call.finish = choice.finish_reason
         call.usage = {
             "input_tokens": _count(usage, "input_tokens", "prompt_tokens"),

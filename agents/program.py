@@ -29,6 +29,10 @@ Form = Literal["dspy", "json"]
 _END = re.compile(r"\s*\[\[ ?## ?compl.*|\s*\[\[( ?##?)?\s*\Z", re.DOTALL)
 
 
+def _without_history(demos: list[Any]) -> list[dict[str, Any]]:
+    return [{k: v for k, v in dict(demo).items() if k != "history"} for demo in demos]
+
+
 class _Turns:
     """What DSPy's adapters do differently here."""
 
@@ -39,8 +43,7 @@ class _Turns:
     def format_demos(self, signature: Any, demos: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Examples as single turns, without the conversation before them."""
         inputs = signature.delete("history") if "history" in signature.fields else signature
-        turns = [{k: v for k, v in dict(demo).items() if k != "history"} for demo in demos]
-        return super().format_demos(inputs, turns)  # type: ignore[misc]
+        return super().format_demos(inputs, _without_history(demos))  # type: ignore[misc]
 
 
 class _Fields(_Turns, dspy.ChatAdapter):  # type: ignore[misc]
@@ -116,11 +119,8 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
     Args:
         lm: the language model, as set by `set_lm`; by default DSPy's, which optimizers and their teachers
             set.
-        commands: the agent's actions.
-        demonstration: show the model a worked example.
         form: the form of the model's replies, DSPy's fields or JSON.
         search: the search provider (default: mini-cite's papers, ranked by BM25).
-        budget: the limits of a sample.
         allowance: limits of the cost of all calls.
     """
 
@@ -168,13 +168,9 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
             source: the title of the paper that the excerpt is from, which searches leave out.
             until: the excerpt's year or date; searches leave out newer papers.
 
-        Returns:
-            `title` ("" without an answer), `paper_id`, `status` and `detail` as in a result file, and the
-            names of the `actions`.
-
-        Raises:
-            HoldfastError: if the excerpt has no marker, a limit is reached, or there is no usable model.
-            ProviderError: if a service does not answer.
+        Returns `title` ("" without an answer), `paper_id`, `status` and `detail` as in a result file, and
+        the names of the `actions`. Raises `HoldfastError` without a marker or a model, or at a limit, and
+        `ProviderError` if a service does not answer.
         """
         if excerpt.count(MARKER) != 1:
             raise HoldfastError(
@@ -292,8 +288,7 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
     def load_program(self, path: Path) -> None:
         """Use the prompts and examples of a file that `holdfast cite optimise` wrote.
 
-        Raises:
-            HoldfastError: if it is not such a file, or for other commands or another form of replies.
+        Raises `HoldfastError` if it is no such file, or one for other commands or another form of replies.
         """
         wanted = "a file that `holdfast cite optimise` wrote"
         with reading(path, "an optimised program", wanted):
@@ -316,10 +311,7 @@ class CiteAgent(dspy.Module):  # type: ignore[misc]
         states = super().dump_state(json_mode)
         for state in states.values():
             state["lm"] = None
-            state["demos"] = [
-                {name: value for name, value in dict(demo).items() if name != "history"}
-                for demo in state["demos"]
-            ]
+            state["demos"] = _without_history(state["demos"])
         return states
 
     def describe(self) -> dict[str, Any]:

@@ -10,19 +10,11 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    NonNegativeFloat,
-    NonNegativeInt,
-    PositiveInt,
-    TypeAdapter,
-)
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, TypeAdapter
 
 from .. import HoldfastError
 from ..files import jsonable, locked, written
@@ -154,27 +146,13 @@ class Record(Shape):
     events: list[Event]
 
     @classmethod
-    def guessed(
-        cls,
-        sample: str,
-        title: str,
-        *,
-        repeat: int = 0,
-        detail: str = "",
-        seconds: float = 0.0,
-        events: Sequence[Event] = (),
-    ) -> "Record":
-        """Create a record from the title of an answer alone ("" for no answer)."""
-        return cls(
-            type="sample",
-            sample=sample,
-            repeat=repeat,
-            status="guessed" if title else "no_selection",
-            detail=detail,
-            selection=Selection(id=None, title=title, ids=[]) if title else None,
-            seconds=seconds,
-            events=list(events),
-        )
+    def guessed(cls, sample: str, title: str, **more: Any) -> "Record":
+        """Create a record from the title of an answer ("" for no answer), and further fields."""
+        status = "guessed" if title else "no_selection"
+        selection = Selection(id=None, title=title, ids=[]) if title else None
+        fields: dict[str, Any] = {"repeat": 0, "status": status, "detail": ""}
+        fields |= {"selection": selection, "seconds": 0.0, "events": [], **more}
+        return cls(type="sample", sample=sample, **fields)
 
     @property
     def calls(self) -> list[Call]:
@@ -237,7 +215,7 @@ class Header(Shape):
     agent: AgentSettings
     provider: dict[str, Any]  # the result of a search provider's `describe`
     budget: dict[str, Any]  # the limits of one sample
-    repeats: PositiveInt
+    repeats: int = Field(ge=1)
 
 
 _LINE: TypeAdapter[Header | Record] = TypeAdapter(
@@ -248,9 +226,8 @@ _LINE: TypeAdapter[Header | Record] = TypeAdapter(
 class ResultFile:
     """A result file open for appending by one process; each record is synced to disk.
 
-    Args:
-        path: the file; created if missing. An incomplete last line of an interrupted run is dropped.
-        settings: the settings of the run, from `settings_of`; only n and repeats may change on resume.
+    The file is created if missing, and an incomplete last line of an interrupted run is dropped. Of the
+    settings, from `settings_of`, only n and repeats may change on resume.
 
     Raises:
         HoldfastError: on entering, if the file contains a run with other settings, cannot be written, or
@@ -282,7 +259,7 @@ class ResultFile:
         whole = raw.rfind(b"\n") + 1
         os.truncate(self.path, whole)
         if not whole:
-            self._append(self.header)
+            append_line(self.path, self.header)
         header, self.records = read(self.path)
         in_file = header.plain()
         changed = {key for key, value in self.header.items() if in_file.get(key) != value}
@@ -292,7 +269,7 @@ class ResultFile:
                 "file, or use the options of that run."
             )
         if changed:
-            self._append(self.header)
+            append_line(self.path, self.header)
 
     @property
     def finished(self) -> set[Key]:
@@ -301,15 +278,20 @@ class ResultFile:
 
     def append(self, record: Record) -> None:
         """Write a record and wait until it is on disk."""
-        self._append(record.plain())
+        append_line(self.path, record.plain())
         self.records[record.sample, record.repeat] = record
 
-    def _append(self, content: dict[str, Any]) -> None:
-        line = json.dumps(content, ensure_ascii=False, separators=(",", ":")) + "\n"
-        with written(self.path, _OTHERWISE), self.path.open("ab") as file:
-            file.write(line.encode("utf-8", "replace"))
-            file.flush()
-            os.fsync(file.fileno())
+
+def append_line(path: Path, content: dict[str, Any]) -> tuple[int, int]:
+    """Append a line of JSON and wait until it is on disk; returns its offset and length in bytes."""
+    line = json.dumps(content, ensure_ascii=False, separators=(",", ":")) + "\n"
+    raw = line.encode("utf-8", "replace")
+    with written(path, _OTHERWISE), path.open("ab") as file:
+        offset = file.tell()
+        file.write(raw)
+        file.flush()
+        os.fsync(file.fileno())
+    return offset, len(raw)
 
 
 def settings_of(
@@ -331,11 +313,7 @@ def settings_of(
 
 
 def lines(path: Path) -> Iterator[Header | Record]:
-    """The lines of a result file, without an incomplete last one.
-
-    Raises:
-        HoldfastError: if the file cannot be read, or a line is no header or record.
-    """
+    """The lines of a result file without an incomplete last one; raises `HoldfastError` if it is none."""
     with reading(path, "a result file", _WANTED):
         raw = path.read_bytes()
     for number, line in enumerate(raw[: raw.rfind(b"\n") + 1].splitlines(), start=1):
@@ -345,11 +323,7 @@ def lines(path: Path) -> Iterator[Header | Record]:
 
 
 def read(path: str | Path) -> tuple[Header, dict[Key, Record]]:
-    """The last header and the last record of every (sample, repeat).
-
-    Raises:
-        HoldfastError: if it is not a result file.
-    """
+    """The last header and last record of every (sample, repeat) of a result file, or `HoldfastError`."""
     header, records = None, {}
     for line in lines(Path(path)):
         if isinstance(line, Header):

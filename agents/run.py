@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Iterator
 from importlib.metadata import version
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
+from typing import Any
 
 from .. import HoldfastError
 from .data import Dataset, Sample
@@ -41,21 +42,16 @@ def run(
     provider errors and crashes.
 
     Args:
-        dataset: the samples to run.
-        agent: the agent that answers them.
-        provider: the search provider.
         out: the result file; created, or resumed.
         budget: the limits of a sample (default: CiteME's, and 12,000 characters per read).
-        workers: number of parallel samples.
         repeats: answers per sample.
         run_limit: limits of the run, including the costs already in `out` or in `world`.
         world: where the agent's model and `provider` record; on replay, the run's settings are the recorded
             ones, and no costs count.
         progress: called with (number, total, record) after every sample.
 
-    Raises:
-        HoldfastError: if `out` has other settings, `max(10, 2 * workers)` samples in a row end with
-            provider errors, or a limit of the run is reached. Completed samples are kept.
+    Raises `HoldfastError` if `out` has other settings, `max(10, 2 * workers)` samples in a row end with
+    provider errors, or a limit of the run is reached. Completed samples are kept.
     """
     budget, allowance = budget or Budget(), run_limit or Allowance()
     settings = settings_of(
@@ -108,10 +104,8 @@ def _paid_calls(path: Path, world: World | None) -> Iterator[Call]:
     """The calls that a run has paid for so far, each once: those of a world, or of a result file."""
     if world:
         for result in world.paid():
-            call = Call(
-                kind="lm", step=0, prompt=[], new_messages=[], seconds=0.0, usage={}, usd=None
-            )
-            yield call.model_copy(update={"reply": "", **result})
+            unsaid: dict[str, Any] = {"prompt": [], "new_messages": [], "seconds": 0.0, "reply": ""}
+            yield Call(kind="lm", step=0, **unsaid, **result)
         return
     for line in lines(path):
         # Those of samples that were rerun, too.
@@ -119,11 +113,7 @@ def _paid_calls(path: Path, world: World | None) -> Iterator[Call]:
 
 
 def attempt(agent: Agent, episode: Episode) -> Record:
-    """Run the agent on one sample and return its record.
-
-    Raises:
-        HoldfastError: for errors that affect all samples, such as a wrong API key.
-    """
+    """The agent's record of one sample; raises `HoldfastError` for errors that affect all samples."""
     try:
         agent.answer(episode)
     except Stop as stop:

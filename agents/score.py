@@ -103,8 +103,7 @@ def judge(record: Record, sample: Sample) -> dict[str, Any]:
 def judged(records: Records, dataset: Dataset) -> "pd.DataFrame":
     """A row per record, as from `judge`; provider errors and crashes, which are no answers, included.
 
-    Raises:
-        HoldfastError: if the records contain none of the samples.
+    Raises `HoldfastError` if the records contain none of the samples.
     """
     import pandas as pd
 
@@ -126,16 +125,8 @@ def score(
     """The figures of a run; rates are in [0, 1], times in seconds, prices in US dollars.
 
     Provider errors and crashes count in `provider_errors` and `missing` but in no rate. Intervals count a
-    sample once, regardless of its number of repeats.
-
-    Args:
-        records: the records from `records.read`.
-        dataset: the samples to score.
-        repeats: answers per sample in a complete run.
-        prices: US dollars per million input and output tokens; by default what the provider reported.
-
-    Raises:
-        HoldfastError: if the records contain none of the samples.
+    sample once, regardless of its number of repeats. `prices` are by default what the provider reported.
+    Raises `HoldfastError` if the records contain none of the samples.
     """
     rows = judged(records, dataset)
     failed_to_run = rows.outcome.isin(RETRIED)

@@ -18,7 +18,7 @@ from typing import Any
 from .. import HoldfastError
 from ..files import first_difference, locked, written
 from .data import reading
-from .records import Record, clean, fingerprint
+from .records import Record, append_line, fingerprint
 
 OK, UNAVAILABLE = "ok", "unavailable"
 REFUSED = "refused"  # sent again, except on replay
@@ -30,12 +30,9 @@ Answer = tuple[str, Any]  # status and result
 class World:
     """A file of requests and results, open for recording or for replay; thread-safe.
 
-    Args:
-        path: the file; created if missing, unless it is replayed. An incomplete last line is dropped.
-        is_replay: answer from the file only.
-
-    Raises:
-        HoldfastError: if the file is missing or not a world, or another process is writing it.
+    The file is created if missing, unless it is replayed, and an incomplete last line is dropped. With
+    `is_replay` all answers are from the file. Raises `HoldfastError` if the file is missing or not a world,
+    or another process is writing it.
     """
 
     def __init__(self, path: str | Path, is_replay: bool = False) -> None:
@@ -75,8 +72,7 @@ class World:
     def answer(self, request: dict[str, Any], ask: Callable[[], Answer]) -> Answer:
         """The recorded answer to a request, or that of `ask`, which is recorded.
 
-        Raises:
-            HoldfastError: if the world is replayed and lacks the request.
+        Raises `HoldfastError` if the world is replayed and lacks the request.
         """
         key = fingerprint(request)
         with self._mutex:
@@ -97,8 +93,7 @@ class World:
     def begin(self, settings: dict[str, Any]) -> dict[str, Any]:
         """Begin a run: record its settings, or, on replay, return those of the recorded run.
 
-        Raises:
-            HoldfastError: if no run with these settings was recorded.
+        Raises `HoldfastError` if no run with these settings was recorded.
         """
         fixed = {key: settings[key] for key in ("dataset", "agent", "budget")}
         self.run = fingerprint(fixed)
@@ -149,14 +144,8 @@ class World:
 
     def _append(self, entry: dict[str, Any]) -> None:
         entry = {**entry, "sha256": fingerprint(entry["result"])}
-        line = f"{json.dumps(entry, ensure_ascii=False, separators=(',', ':'))}\n"
-        with self._mutex, written(self.path), self.path.open("ab") as file:
-            raw = clean(line).encode()
-            offset = file.tell()
-            file.write(raw)
-            file.flush()
-            os.fsync(file.fileno())
-            self._index(entry, offset, len(raw))
+        with self._mutex:
+            self._index(entry, *append_line(self.path, entry))
 
     def _index(self, entry: dict[str, Any], offset: int, length: int) -> None:
         """Note where an entry is, unless its request is to be sent again."""

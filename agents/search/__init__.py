@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -31,22 +32,16 @@ def _semantic_scholar(
     return SemanticScholar(search_api or API, tries=tries, field=field, as_published=is_citeme)
 
 
-def _openalex(*, search_api: str | None = None, tries: int = 6, **unused: Any) -> SearchProvider:
-    from .openalex import API, OpenAlex
+def _online(module: str, provider: str) -> Callable[..., SearchProvider]:
+    """A function that opens a service at its usual address, or at `search_api`."""
 
-    return OpenAlex(search_api or API, tries=tries)
+    def open_service(
+        *, search_api: str | None = None, tries: int = 6, **unused: Any
+    ) -> SearchProvider:
+        service = getattr(import_module(f".{module}", __package__), provider)
+        return service(*filter(None, [search_api]), tries=tries)
 
-
-def _arxiv(*, search_api: str | None = None, tries: int = 6, **unused: Any) -> SearchProvider:
-    from .arxiv import API, Arxiv
-
-    return Arxiv(search_api or API, tries=tries)
-
-
-def _mcp(*, search_api: str | None = None, **unused: Any) -> SearchProvider:
-    from .mcp_server import URL, MCPSearch
-
-    return MCPSearch(search_api or URL)
+    return open_service
 
 
 def _dense(
@@ -62,8 +57,8 @@ def _dense(
 PROVIDERS: dict[str, Callable[..., SearchProvider]] = {
     "local": _local,
     "semantic-scholar": _semantic_scholar,
-    "openalex": _openalex,
-    "arxiv": _arxiv,
+    "openalex": _online("openalex", "OpenAlex"),
+    "arxiv": _online("arxiv", "Arxiv"),
     "dense": _dense,
-    "mcp": _mcp,
+    "mcp": _online("mcp_server", "MCPSearch"),
 }

@@ -11,9 +11,9 @@ from xml.etree import ElementTree
 
 from pydantic import ValidationError
 
-from .client import Client
+from .client import OnlineSearch
 from .local import words
-from .provider import Paper, ProviderError, ReadError, Scope, Section, Snippet, Sort
+from .provider import Paper, ProviderError, ReadError, Scope, Sort
 
 API = "https://export.arxiv.org/api"
 _ATOM = "{http://www.w3.org/2005/Atom}"
@@ -22,21 +22,15 @@ _MAX_RESULTS = 90
 _MAX_WORDS = 12  # which all must occur in a paper's record
 
 
-class Arxiv:
-    """The search provider.
+class Arxiv(OnlineSearch):
+    """The search provider, at `api` or a mirror; further arguments are those of `Client`."""
 
-    Args:
-        api: the URL of the API or a mirror.
-        per_second: maximum requests, and downloads of PDFs, per second.
-        tries: maximum tries per request.
-        **transfer: further arguments of `Client`.
-    """
+    name, service = "arxiv", "arXiv"
 
     def __init__(
-        self, api: str = API, *, per_second: float | None = 1 / 3, tries: int = 6, **transfer: Any
+        self, api: str = API, *, per_second: float | None = 1 / 3, **transfer: Any
     ) -> None:
-        self.api = api.rstrip("/")
-        self._client = Client(per_second=per_second, tries=tries, **transfer)
+        super().__init__(api, per_second=per_second, **transfer)
 
     def search(self, query: str, sort: Sort, scope: Scope, limit: int) -> list[Paper]:
         """At most `limit` papers within `scope`; raises `ProviderError`, or `ReadError` for citations."""
@@ -60,21 +54,11 @@ class Arxiv:
         try:
             entries = ElementTree.fromstring(text).findall(f"{_ATOM}entry")
         except ElementTree.ParseError:
-            raise ProviderError(f"arXiv gave an unexpected answer: {text[:200]}") from None
+            raise self.unexpected(text) from None
         for entry in entries:
             if "/api/errors" in entry.findtext(f"{_ATOM}id", ""):
                 raise ProviderError(f"arXiv: {entry.findtext(f'{_ATOM}summary', '')[:200]}")
         return entries
-
-    def snippets(self, query: str, scope: Scope, limit: int) -> list[Snippet]:
-        raise ReadError("arXiv has no search for passages.")
-
-    def read(self, paper: Paper) -> list[Section]:
-        """The pages of the paper's PDF; raises `ReadError`."""
-        return self._client.read(paper)
-
-    def describe(self) -> dict[str, Any]:
-        return {"name": "arxiv", "api": self.api}
 
 
 def _paper_of(entry: ElementTree.Element) -> Paper | None:

@@ -13,7 +13,7 @@ from urllib3.util import Retry
 
 from ... import HoldfastError, printable
 from .pdf import extract
-from .provider import Paper, ProviderError, ReadError, Section
+from .provider import Paper, ProviderError, ReadError, Scope, Section, Snippet
 
 _TRANSIENT = (408, 425, 429, 500, 502, 503, 504)
 _TIMEOUT = (10.0, 30.0)  # seconds for connecting, and without a byte
@@ -87,9 +87,7 @@ class Client:
     def json(self, url: str, params: Mapping[str, Any] | None = None) -> Any:
         """The decoded JSON answer; a redirection, which would carry an API key away, is an error.
 
-        Raises:
-            ProviderError: if no try was answered, or the request was refused.
-            HoldfastError: if the API key was refused.
+        Raises `ProviderError` if no try is answered, and `HoldfastError` if the API key is refused.
         """
         response = self._answer(url, params)
         try:
@@ -119,12 +117,6 @@ class Client:
             raise ProviderError(f"{url}: status {response.status_code}: {response.text[:300]}")
         return response
 
-    def read(self, paper: Paper) -> list[Section]:
-        """The pages of the PDF at a paper's address; raises `ReadError`."""
-        if not paper.pdf:
-            raise ReadError("no open-access PDF of this paper is known.")
-        return extract(self.pdf(paper.pdf))
-
     def pdf(self, url: str) -> bytes:
         """Download the bytes of a PDF; raises `ReadError` with the reason for a failure."""
         self._wait()
@@ -143,3 +135,31 @@ class Client:
             kind = response.headers.get("Content-Type", "unknown")
             raise ReadError(f"the file is not a PDF (type {kind[:60]})")
         return content
+
+
+class OnlineSearch:
+    """What the search providers on the internet share; `api` is the URL of a service or a mirror."""
+
+    name: str  # in result files
+    service: str  # in messages
+
+    def __init__(self, api: str, headers: Mapping[str, str] | None = None, **transfer: Any) -> None:
+        self.api = api.rstrip("/")
+        self._client = self._pdfs = Client(headers, **transfer)
+
+    def snippets(self, query: str, scope: Scope, limit: int) -> list[Snippet]:
+        """Raise `ReadError`, as most services have no passages."""
+        raise ReadError(f"{self.service} has no search for passages.")
+
+    def read(self, paper: Paper) -> list[Section]:
+        """The pages of the PDF at a paper's address; raises `ReadError`."""
+        if not paper.pdf:
+            raise ReadError("no open-access PDF of this paper is known.")
+        return extract(self._pdfs.pdf(paper.pdf))
+
+    def describe(self) -> dict[str, Any]:
+        return {"name": self.name, "api": self.api}
+
+    def unexpected(self, answer: Any) -> ProviderError:
+        """The error for an answer in another form than the documented one."""
+        return ProviderError(f"{self.service} gave an unexpected answer: {answer!r:.200}")

@@ -9,7 +9,7 @@ SPECTER: Cohan et al., ACL 2020 (allenai/specter); SPECTER2: Singh et al., "SciR
 
 import json
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -61,13 +61,9 @@ def _evaluate(args: Namespace) -> None:
 
 
 class Specter:
-    """An encoder of entries to vectors [n, d].
+    """An encoder of entries to vectors [n, d], from a folder or, once, from the Hugging Face hub.
 
-    Args:
-        name: a folder, or a name on the Hugging Face hub, from which it is downloaded once.
-
-    Raises:
-        HoldfastError: if transformers is not installed, or the model cannot be loaded.
+    Raises `HoldfastError` if transformers is not installed, or the model cannot be loaded.
     """
 
     def __init__(self, name: str) -> None:
@@ -109,12 +105,9 @@ class Specter:
 
 
 class DenseSearch(LocalSearch):
-    """A search provider over a corpus file, ranked by the cosine of embeddings.
+    """A search provider over a corpus file, as `LocalSearch` reads, ranked by the cosine of embeddings.
 
-    Args:
-        corpus: JSON Lines, as for `LocalSearch`.
-        encoder: the encoder of queries, and of titles and abstracts.
-        encoder_name: its name in result files.
+    `encoder` embeds queries, and titles and abstracts; `encoder_name` is its name in result files.
     """
 
     name = "dense"
@@ -122,8 +115,7 @@ class DenseSearch(LocalSearch):
     def __init__(self, corpus: str | Path, encoder: Encoder, encoder_name: str) -> None:
         super().__init__(corpus)
         self.encoder, self.encoder_name = encoder, encoder_name
-        entries = [(paper.title, paper.abstract or "") for paper in self.papers.values()]
-        self._vectors = _unit(encoder(entries))
+        self._vectors = _index(encoder, self.papers.values())
 
     def _ranked(self, query: str) -> Iterator[Paper]:
         if not query.strip():
@@ -145,7 +137,7 @@ def retrieve(dataset: Dataset, papers: Sequence[Paper], encoder: Encoder) -> dic
 
     A sample whose target is not among the papers counts as not found.
     """
-    index = _unit(encoder([(paper.title, paper.abstract or "") for paper in papers]))
+    index = _index(encoder, papers)
     asked = _unit(encoder([(sample.excerpt, "") for sample in dataset.samples]))
     ranks = []
     for sample, vector in zip(dataset.samples, asked, strict=True):
@@ -157,6 +149,11 @@ def retrieve(dataset: Dataset, papers: Sequence[Paper], encoder: Encoder) -> dic
     recall = {k: proportion(sum(r <= k for r in ranks), n) for k in RANKS}
     size = {"n": n, "papers": len(papers), "targets_among_papers": len(ranks)}
     return {**size, "recall": recall, "mrr": sum(1 / r for r in ranks) / n}
+
+
+def _index(encoder: Encoder, papers: Iterable[Paper]) -> NDArray[np.float32]:
+    """The unit vectors [n, d] of titles and abstracts."""
+    return _unit(encoder([(paper.title, paper.abstract or "") for paper in papers]))
 
 
 def _unit(vectors: NDArray[Any]) -> NDArray[np.float32]:

@@ -39,15 +39,10 @@ class CorpusPaper(Paper):
 
 
 class LocalSearch:
-    """A search provider over a corpus file; results are ranked by BM25, ties by id.
+    """A search provider over a corpus file; results are ranked by BM25 with two weights, ties by id.
 
-    Args:
-        corpus: JSON Lines, of which each is a `CorpusPaper`, or LitSearch's corpus in parquet.
-        title_weight: BM25's weight of titles.
-        abstract_weight: BM25's weight of abstracts.
-
-    Raises:
-        HoldfastError: if the file is not a corpus.
+    The file has a `CorpusPaper` per line of JSON, or is LitSearch's corpus in parquet. Raises
+    `HoldfastError` for another file.
     """
 
     name = "local"

@@ -11,46 +11,39 @@ from collections.abc import Iterator
 from typing import Any
 
 from ... import HoldfastError
-from .client import Client
-from .provider import Paper, ProviderError, Scope, Section, Snippet, Sort
-from .semantic_scholar import paper_of, snippet_of
+from .client import OnlineSearch
+from .provider import Paper, ProviderError, Scope, Snippet, Sort
+from .semantic_scholar import CITATION_POOL, most_cited, paper_of, snippet_of
 
 URL = "https://asta-tools.allen.ai/mcp/v1"
 KEY = "ASTA_API_KEY"
 _FIELDS = "title,abstract,year,publicationDate,authors,citationCount,externalIds,openAccessPdf"
 _SEARCH, _SNIPPETS = "search_papers_by_relevance", "snippet_search"
-_CITATION_POOL = 100
 
 
-class MCPSearch:
-    """The search provider; PDFs are read from any server.
+class MCPSearch(OnlineSearch):
+    """The search provider; `timeout` is in seconds per call of a tool.
 
-    Args:
-        url: the MCP server.
-        timeout: seconds per call of a tool.
-        **transfer: further arguments of the `Client` that downloads PDFs.
-
-    Raises:
-        HoldfastError: if the package mcp is not installed.
+    Raises `HoldfastError` if the package mcp is not installed.
     """
+
+    name = "mcp"
 
     def __init__(self, url: str = URL, timeout: float = 60.0, **transfer: Any) -> None:
         try:
             import mcp  # noqa: F401
         except ImportError as error:
             raise HoldfastError(f"{error}. Run: pip install 'holdfast[mcp]'.") from None
+        super().__init__(url, per_second=1.0, **transfer)
         self.url, self.timeout = url, timeout
-        self._pdfs = Client(per_second=1.0, **transfer)
 
     def search(self, query: str, sort: Sort, scope: Scope, limit: int) -> list[Paper]:
         """At most `limit` papers within `scope`; by citations, the 100 most relevant are sorted."""
-        size = _CITATION_POOL if sort == "citations" else 2 * limit
+        size = CITATION_POOL if sort == "citations" else 2 * limit
         arguments = {"keyword": query, "limit": size, "fields": _FIELDS}
         entries = self._call(_SEARCH, {**arguments, **_dates(scope)})
         papers = [paper for paper in map(paper_of, entries) if paper and scope.admits(paper)]
-        if sort == "citations":
-            papers.sort(key=lambda p: -(p.citations or 0))
-        return papers[:limit]
+        return (most_cited(papers) if sort == "citations" else papers)[:limit]
 
     def snippets(self, query: str, scope: Scope, limit: int) -> list[Snippet]:
         """At most `limit` passages of papers within `scope`."""
@@ -58,12 +51,8 @@ class MCPSearch:
         snippets = (snippet_of(entry) for entry in entries)
         return [s for s in snippets if s and scope.admits(s.paper)][:limit]
 
-    def read(self, paper: Paper) -> list[Section]:
-        """The pages of the paper's open-access PDF; raises `ReadError`."""
-        return self._pdfs.read(paper)
-
     def describe(self) -> dict[str, Any]:
-        return {"name": "mcp", "url": self.url}
+        return {"name": self.name, "url": self.url}
 
     def _call(self, tool: str, arguments: dict[str, Any]) -> list[Any]:
         """The entries that a tool returns; raises `ProviderError`."""
@@ -86,14 +75,10 @@ class MCPSearch:
         from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
 
         key = os.environ.get(KEY)
-        async with (
-            create_mcp_http_client(headers={"x-api-key": key} if key else None) as http,
-            MCPClient(
-                streamable_http_client(self.url, http_client=http),
-                read_timeout_seconds=self.timeout,
-            ) as client,
-        ):
-            return await client.call_tool(tool, arguments)
+        async with create_mcp_http_client(headers={"x-api-key": key} if key else None) as http:
+            transport = streamable_http_client(self.url, http_client=http)
+            async with MCPClient(transport, read_timeout_seconds=self.timeout) as client:
+                return await client.call_tool(tool, arguments)
 
 
 def _first(error: BaseException) -> str:

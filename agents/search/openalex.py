@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from .client import Client
-from .provider import Paper, ProviderError, ReadError, Scope, Section, Snippet, Sort
+from .client import OnlineSearch
+from .provider import Paper, Scope, Sort
 
 API = "https://api.openalex.org"
 KEY, MAIL = "OPENALEX_API_KEY", "OPENALEX_MAIL"
@@ -25,24 +25,19 @@ _PAGES = 4  # looked through for papers in scope
 _SORTS: dict[Sort, str] = {"relevance": "relevance_score:desc", "citations": "cited_by_count:desc"}
 
 
-class OpenAlex:
-    """The search provider; citation order is over all works that match.
+class OpenAlex(OnlineSearch):
+    """The search provider, at `api` or a mirror; further arguments are those of `Client`.
 
-    Args:
-        api: the URL of the API or a mirror.
-        per_second: maximum requests, and downloads of PDFs, per second.
-        tries: maximum tries per request.
-        **transfer: further arguments of `Client`.
+    Citation order is over all works that match.
     """
 
-    def __init__(
-        self, api: str = API, *, per_second: float | None = 5.0, tries: int = 6, **transfer: Any
-    ) -> None:
-        self.api = api.rstrip("/")
+    name, service = "openalex", "OpenAlex"
+
+    def __init__(self, api: str = API, *, per_second: float | None = 5.0, **transfer: Any) -> None:
         mail = os.environ.get(MAIL)
         headers = {"User-Agent": f"holdfast (mailto:{mail})"} if mail else {}
+        super().__init__(api, headers, per_second=per_second, **transfer)
         self._access = {"api_key": os.environ.get(KEY), "mailto": mail}
-        self._client = Client(headers, per_second=per_second, tries=tries, **transfer)
 
     def search(self, query: str, sort: Sort, scope: Scope, limit: int) -> list[Paper]:
         """At most `limit` papers within `scope`; raises `ProviderError`."""
@@ -63,20 +58,10 @@ class OpenAlex:
             answer = self._client.json(f"{self.api}/works", {**params, "page": page})
             works = answer.get("results") if isinstance(answer, dict) else None
             if not isinstance(works, list):
-                raise ProviderError(f"OpenAlex gave an unexpected answer: {answer!r:.200}")
+                raise self.unexpected(answer)
             yield from filter(scope.admits, filter(None, map(_paper_of, works)))
             if len(works) < _PAGE:
                 return
-
-    def snippets(self, query: str, scope: Scope, limit: int) -> list[Snippet]:
-        raise ReadError("OpenAlex has no search for passages.")
-
-    def read(self, paper: Paper) -> list[Section]:
-        """The pages of the paper's open-access PDF; raises `ReadError`."""
-        return self._client.read(paper)
-
-    def describe(self) -> dict[str, Any]:
-        return {"name": "openalex", "api": self.api}
 
 
 def _paper_of(work: Any) -> Paper | None:

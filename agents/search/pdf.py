@@ -18,8 +18,7 @@ _MAX_CHARS = 4_000_000  # some 1,200 pages
 def extract(data: bytes, *, seconds: float = _SECONDS) -> list[Section]:
     """One section per page, and one that says so if pages beyond 4,000,000 characters are missing.
 
-    Raises:
-        ReadError: if the PDF is damaged or empty, or reading it takes too long.
+    Raises `ReadError` if the PDF is damaged or empty, or reading it takes too long.
     """
     command = [sys.executable, "-m", "holdfast.agents.search.pdf"]
     try:

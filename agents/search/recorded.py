@@ -1,7 +1,6 @@
 """A search provider whose answers are recorded in a world, or replayed from one."""
 
 import json
-from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ..records import fingerprint
@@ -23,41 +22,24 @@ _Shape = TypeVar("_Shape", Paper, Snippet)
 class RecordedSearch:
     """A search provider by way of a world; requests that the world contains are not sent again.
 
-    Args:
-        provider: the provider to ask; None to replay the world.
-        world: the world, in which a run has begun.
+    `provider` is None to replay the world, in which a run has begun.
     """
 
     def __init__(self, provider: SearchProvider | None, world: World) -> None:
         self.provider, self.world = provider, world
 
     def search(self, query: str, sort: Sort, scope: Scope, limit: int) -> list[Paper]:
-        """The provider's `search`."""
-        asked = {"query": query, "sort": sort, "limit": limit}
-        hits = self._answer(
-            "search",
-            scope,
-            asked,
-            lambda p: [_plain(h) for h in p.search(query, sort, scope, limit)],
-        )
+        asked = {"query": query, "sort": sort, "limit": limit, **_limits(scope)}
+        hits = self._answer("search", asked, query, sort, scope, limit)
         return [_shape(Paper, hit) for hit in hits]
 
     def snippets(self, query: str, scope: Scope, limit: int) -> list[Snippet]:
-        """The provider's `snippets`."""
-        asked = {"query": query, "limit": limit}
-        hits = self._answer(
-            "snippets", scope, asked, lambda p: [_plain(h) for h in p.snippets(query, scope, limit)]
-        )
+        asked = {"query": query, "limit": limit, **_limits(scope)}
+        hits = self._answer("snippets", asked, query, scope, limit)
         return [_shape(Snippet, hit) for hit in hits]
 
     def read(self, paper: Paper) -> list[Section]:
-        """The provider's `read`."""
-        sections = self._answer(
-            "read",
-            None,
-            {"paper": paper.id},
-            lambda p: [[s.heading, s.text] for s in p.read(paper)],
-        )
+        sections = self._answer("read", {"paper": paper.id}, paper)
         return [Section(heading, text) for heading, text in sections]
 
     def describe(self) -> dict[str, Any]:
@@ -65,27 +47,19 @@ class RecordedSearch:
             return self.provider.describe()
         return self.world.settings.get("provider", {})  # once the run has begun
 
-    def _answer(
-        self,
-        kind: str,
-        scope: Scope | None,
-        asked: dict[str, Any],
-        ask: Callable[[SearchProvider], Any],
-    ) -> Any:
-        """The result of a request; raises `ReadError` and `ProviderError` as the provider does."""
+    def _answer(self, kind: str, asked: dict[str, Any], *arguments: Any) -> Any:
+        """What the provider's method `kind` returns, as JSON; raises as the method does."""
 
         def send() -> Answer:
-            assert self.provider is not None
             try:
-                return OK, ask(self.provider)
+                results = getattr(self.provider, kind)(*arguments)
             except ReadError as error:
                 return UNAVAILABLE, str(error)
             except ProviderError as error:
                 return FAILED, str(error)
+            return OK, [_plain(result) for result in results]
 
         request = {"kind": kind, "provider": fingerprint(self.describe())[:12], **asked}
-        if scope:
-            request |= {"source": scope.source_title, "until": scope.until}
         status, result = self.world.answer(request, send)
         if status == UNAVAILABLE:
             raise ReadError(result)
@@ -94,15 +68,20 @@ class RecordedSearch:
         return result
 
 
-def _plain(hit: Paper | Snippet) -> dict[str, Any]:
-    """A hit as JSON, without what subclasses add to it, such as texts."""
-    kind = Snippet if isinstance(hit, Snippet) else Paper
-    fields = set(kind.model_fields)
-    content = hit.model_dump(mode="json", include=fields, exclude_unset=True)
-    if isinstance(hit, Paper):
-        content["ids"] = sorted(hit.ids)
+def _limits(scope: Scope) -> dict[str, str | None]:
+    return {"source": scope.source_title, "until": scope.until}
+
+
+def _plain(result: Paper | Snippet | Section) -> Any:
+    """A result as JSON, without what subclasses add to it, such as texts."""
+    if isinstance(result, Section):
+        return [result.heading, result.text]
+    kind = Snippet if isinstance(result, Snippet) else Paper
+    content = result.model_dump(mode="json", include=set(kind.model_fields), exclude_unset=True)
+    if isinstance(result, Paper):
+        content["ids"] = sorted(result.ids)
     else:
-        content["paper"] = _plain(hit.paper)
+        content["paper"] = _plain(result.paper)
     return content
 
 

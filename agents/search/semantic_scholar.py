@@ -5,7 +5,7 @@ without a key a public rate limit, which is often exhausted.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -13,30 +13,28 @@ from typing import Any
 from pydantic import ValidationError
 
 from ..matching import official_match
-from .client import Client
-from .provider import Paper, ProviderError, Scope, Section, Snippet, Sort
+from .client import Client, OnlineSearch
+from .provider import Paper, Scope, Snippet, Sort
 
 API = "https://api.semanticscholar.org/graph/v1"
 KEY = "S2_API_KEY"
 _FIELDS = "title,abstract,year,publicationDate,citationCount,authors.name,externalIds,openAccessPdf"
+CITATION_POOL = 100  # CiteME sorts the 100 most relevant papers by citations
 _PAGE = 20
-_CITATION_POOL = 100  # CiteME sorts the 100 most relevant papers by citations
 _MAX_QUERY = 300  # characters; longer queries are refused as too long a URL
 _MAX_OFFSET = 1000  # the API's limit
 
 
-class SemanticScholar:
-    """The search provider; errors are raised, never turned into an empty result.
+class SemanticScholar(OnlineSearch):
+    """The search provider, at `api` or a mirror; further arguments are those of `Client`.
 
     Args:
-        api: the URL of the Graph API or a mirror.
-        per_second: maximum requests, and downloads of PDFs, per second.
-        tries: maximum tries per request.
         field: field of study, such as "Computer Science".
         as_published: search as the code of CiteME's authors, which does not replace hits that it leaves
             out, and reads only PDFs that Semantic Scholar lists.
-        **transfer: further arguments of `Client`.
     """
+
+    name, service = "semantic-scholar", "Semantic Scholar"
 
     def __init__(
         self,
@@ -50,22 +48,19 @@ class SemanticScholar:
     ) -> None:
         key = os.environ.get(KEY)
         headers = {"x-api-key": key} if key else {}
-        self.api = api.rstrip("/")
-        self._client = Client(headers, per_second=per_second, tries=tries, **transfer)
+        super().__init__(api, headers, per_second=per_second, tries=tries, **transfer)
+        # Other servers do not get the key.
         self._pdfs = Client(per_second=per_second, tries=min(tries, 3), **transfer)
         self.field, self.as_published = field, as_published
+        self._filter = {"fieldsOfStudy": field} if field else {}
 
     def search(self, query: str, sort: Sort, scope: Scope, limit: int) -> list[Paper]:
-        """At most `limit` papers within `scope`; raises `ProviderError`.
-
-        Further pages replace papers out of scope. By citations, the 100 most relevant papers are sorted, as
-        in CiteME.
-        """
+        """At most `limit` papers within `scope`; further pages replace papers out of scope."""
         if self.as_published:
             return self._as_published(query, sort, scope, limit)
         if sort == "citations":
-            pool = islice(self._results(query, scope, _CITATION_POOL), _CITATION_POOL)
-            return sorted(filter(scope.admits, pool), key=lambda p: -(p.citations or 0))[:limit]
+            pool = islice(self._results(query, scope, CITATION_POOL), CITATION_POOL)
+            return most_cited(filter(scope.admits, pool))[:limit]
         papers: dict[str, Paper] = {}
         for paper in filter(scope.admits, self._results(query, scope, _PAGE)):
             papers.setdefault(paper.id, paper)
@@ -75,11 +70,11 @@ class SemanticScholar:
 
     def _as_published(self, query: str, sort: Sort, scope: Scope, limit: int) -> list[Paper]:
         """The search of the authors' code; excerpts without a year are from 2024."""
-        size = limit if sort == "relevance" else _CITATION_POOL
+        size = limit if sort == "relevance" else CITATION_POOL
         scope = scope if scope.until else replace(scope, until="2024")
         hits = list(islice(self._results(query, scope, size), size))
         if sort == "citations":
-            hits.sort(key=lambda p: -(p.citations or 0))
+            hits = most_cited(hits)
         papers: list[Paper] = []
         is_checked = True
         for paper in hits[:limit]:
@@ -92,50 +87,46 @@ class SemanticScholar:
     def _results(self, query: str, scope: Scope, page: int) -> Iterator[Paper]:
         # By the API's documentation hyphenated terms may find nothing.
         query = query.replace("-", " ")[:_MAX_QUERY]
-        params: dict[str, Any] = {"query": query, "limit": page, "fields": _FIELDS}
+        params: dict[str, Any] = {"query": query, "limit": page, "fields": _FIELDS, **self._filter}
         if scope.year:
             params["year"] = f"-{scope.year}"
-        if self.field:
-            params["fieldsOfStudy"] = self.field
         if not query.strip():
             return
         offset: int | None = 0
         while offset is not None and offset < _MAX_OFFSET:
             answer = self._client.json(f"{self.api}/paper/search", {**params, "offset": offset})
             if not isinstance(answer, dict) or ("data" not in answer and answer.get("total") != 0):
-                raise ProviderError(f"Semantic Scholar gave an unexpected answer: {answer!r:.200}")
-            yield from filter(
-                None, (paper_of(hit, not self.as_published) for hit in answer.get("data") or [])
-            )
+                raise self.unexpected(answer)
+            hits = (paper_of(hit, not self.as_published) for hit in answer.get("data") or [])
+            yield from filter(None, hits)
             following = answer.get("next")
             offset = following if isinstance(following, int) and following > offset else None
 
     def snippets(self, query: str, scope: Scope, limit: int) -> list[Snippet]:
         """At most `limit` passages of papers within `scope`, from https://api.semanticscholar.org/api-docs."""
-        params: dict[str, Any] = {"query": query[:_MAX_QUERY], "limit": 2 * limit}
+        params: dict[str, Any] = {"query": query[:_MAX_QUERY], "limit": 2 * limit, **self._filter}
         if scope.until:
             params["publicationDateOrYear"] = f":{scope.until}"
-        if self.field:
-            params["fieldsOfStudy"] = self.field
         if not query.strip():
             return []
         answer = self._client.json(f"{self.api}/snippet/search", params)
         if not isinstance(answer, dict) or not isinstance(answer.get("data"), list):
-            raise ProviderError(f"Semantic Scholar gave an unexpected answer: {answer!r:.200}")
+            raise self.unexpected(answer)
         snippets = filter(None, map(snippet_of, answer["data"]))
         return [s for s in snippets if scope.admits(s.paper)][:limit]
 
-    def read(self, paper: Paper) -> list[Section]:
-        """The pages of the paper's open-access PDF; raises `ReadError`."""
-        return self._pdfs.read(paper)
-
     def describe(self) -> dict[str, Any]:
-        facts: dict[str, Any] = {"name": "semantic-scholar", "api": self.api}
+        facts = super().describe()
         if self.field:
             facts["field"] = self.field
         if self.as_published:
             facts["as_published"] = True
         return facts
+
+
+def most_cited(papers: Iterable[Paper]) -> list[Paper]:
+    """The papers, the most cited first; those with equal counts in their order."""
+    return sorted(papers, key=lambda p: -(p.citations or 0))
 
 
 def paper_of(entry: Any, with_arxiv: bool = True) -> Paper | None:
