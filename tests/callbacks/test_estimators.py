@@ -170,11 +170,10 @@ class Predictions(AccuracyEstimator):
         self.all.append(method.predict(images))
 
 
-@pytest.mark.parametrize("name", ["Source", "Tent", "ETA"])
-def test_estimators_see_the_model_that_is_scored(name: str) -> None:
+def test_estimators_see_the_model_that_is_scored() -> None:
     """Also when a reset is due before the step; and random numbers that they draw change nothing."""
-    seen, plain = Predictions(), run(fast(name), [PeriodicReset(2)])
-    watched = run(fast(name), [seen, PeriodicReset(2)])
+    seen, plain = Predictions(), run(fast("ETA"), [PeriodicReset(2)])
+    watched = run(fast("ETA"), [seen, PeriodicReset(2)])
     torch.testing.assert_close(seen.all, watched[0])
     assert flat(plain[0]) == flat(watched[0])
 

@@ -1,8 +1,5 @@
 """The corruption engine without Lightning: imagecorruptions' calls, transforms, conformance vectors."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import torch
@@ -21,24 +18,6 @@ from holdfast.datamodules.corruptions.transforms import Corrupt
 PICTURE = conformance.image()
 UNSEEDED = ("gaussian_blur", "defocus_blur", "zoom_blur", "brightness", "contrast", "pixelate",
             "jpeg_compression", "saturate")  # fmt: skip
-
-
-def test_imports_only_numpy_torch_and_cv2() -> None:
-    code = (
-        "import sys, numpy, torch, cv2\n"
-        "before = {*sys.modules}\n"
-        "from holdfast.datamodules import corruptions\n"
-        "from holdfast.datamodules.corruptions import imagecorruptions, augmentation\n"
-        "more = {name.partition('.')[0] for name in {*sys.modules} - before}\n"
-        "print(*sorted(more - {*sys.stdlib_module_names}))\n"
-        "from holdfast.datamodules import CCC, Stream\n"
-        "import holdfast.datamodules as package\n"
-        "print('lightning' in sys.modules, 'Glyphs' in vars(package), hasattr(package, 'Nothing'))"
-    )
-    shown = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True
-    )
-    assert shown.stdout.splitlines() == ["holdfast", "True True False"]
 
 
 def test_calls_of_imagecorruptions() -> None:

@@ -19,7 +19,6 @@ from holdfast.datamodules import (
     CINC,
     Batch,
     CCCShards,
-    CINCHoldout,
     Clean,
     ImageNet,
     ImageSet,
@@ -43,7 +42,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
             coarse = rng.integers(0, 256, (6, 8, 3), dtype=np.uint8)
             size = (80 + 10 * number, 130 - 7 * number)
             photo = Image.fromarray(coarse).resize(size, Image.Resampling.BICUBIC)
-            for place in ("val", "c/noise/fog/3", "c/noise/fog/5", "sketch/sketch"):
+            for place in ("val", "c/noise/fog/3", "c/noise/fog/5"):
                 (folder / place / name).mkdir(parents=True, exist_ok=True)
                 photo.resize((72, 72)).save(folder / place / name / f"{number}.JPEG")
             photo.save(folder / "val" / name / f"{number}.JPEG")
@@ -69,11 +68,9 @@ def ccc(root: Path, difficulty: str, **kwargs: object) -> CCC:
 STREAMS: dict[str, Make] = {
     "ccc-hard": lambda root, **k: ccc(root, "hard", **k),
     "cin-c": lambda root, **k: CINC(ImageNet(root / "val", SIZE), each=3, order=4, **k),
-    "holdout": lambda root, **k: CINCHoldout(ImageNet(root / "val", SIZE), each=4, **k),
     "imagenet-c": lambda root, **k: ImageSet(
         "imagenet-c", str(root / "c"), ["noise/fog/5", "noise/fog/3"], size=SIZE, **k
     ),
-    "sketch": lambda root, **k: ImageSet("imagenet-sketch", str(root / "sketch"), size=SIZE, **k),
     "clean": lambda root, **k: Clean(ImageNet(root / "val", SIZE), **k),
     "shards": lambda root, **k: CCCShards(
         str(root / "shards"), "medium", SPEED, None, shard_images=30, **k

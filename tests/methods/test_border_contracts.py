@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from border_nets import BORDER_NETS
-from common import TensorStream, plain_trainer, tiny_net
+from common import tiny_net
 from lightning.pytorch import LightningDataModule
 from table import TABLE, quiet
 from torch import Tensor, nn
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from holdfast import HoldfastError
 from holdfast import callbacks as cb
 from holdfast.batch import Batch, LabelledImages
-from holdfast.methods import Tent, TTAMethod, normalised
+from holdfast.methods import Tent, TTAMethod
 from holdfast.methods.testing import image_batches, tensors, unlike
 from holdfast.networks import named_tensors
 
@@ -217,7 +217,7 @@ def test_a_network_is_what_it_was(name: str, net: str) -> None:
         assert torch.equal(value, before[key]), f"{key} of the network that was passed has changed"
 
 
-# ---- each batch is checked (on an accelerator: accelerator_cases.py) ------------------------------
+# ---- each batch is checked: images in test_watch.py, later ones and labels in accelerator_cases.py ----
 
 
 class Switch(nn.Module):
@@ -239,15 +239,6 @@ class Switch(nn.Module):
         }[self.change]()
 
 
-IMAGES: dict[str, tuple[Callable[[Tensor], Any], str]] = {
-    "bytes": (lambda x: 255 * x, "divide bytes by 255"),
-    "normalised": (lambda x: 4 * x - 2, "normalises its inputs itself"),
-    "other type": (lambda x: x.double(), "and the model is"),
-    "integers": (lambda x: (255 * x).to(torch.uint8), "and the model is"),
-    "one image": (lambda x: x[0], "with B of at least 1"),
-    "no image": (lambda x: x[:0], "with B of at least 1"),
-    "array": (lambda x: x.numpy(), r"torch\.Tensor"),
-}
 OUTPUTS = {
     "probabilities": "returns probabilities.*without its last Softmax",
     "vector": "one value per image",
@@ -255,23 +246,6 @@ OUTPUTS = {
     "maps": "one row for each image",
     "more rows": "one row for each image",
 }
-
-
-@pytest.mark.parametrize("name", [name for name in TABLE if "bn" not in TABLE[name].refuses])
-def test_images_refused_first_are_refused_third(name: str) -> None:
-    """And nothing has changed after a refusal."""
-    torch.manual_seed(0)
-    good = image_batches(3)
-    for later in (False, True):
-        method = TABLE[name].make(normalised(tiny_net(), [0.5] * 3, [0.25] * 3))
-        for images in good[:2] if later else ():
-            method.adapt(images)
-        before = tensors(method)
-        for change, message in IMAGES.values():
-            with pytest.raises(HoldfastError, match=message):
-                method.adapt(change(good[2]))
-        assert all(torch.equal(value, before[key]) for key, value in tensors(method).items())
-        assert method.step_count == 2 * later
 
 
 @pytest.mark.parametrize("steps", [0, 2])
@@ -285,12 +259,3 @@ def test_outputs_refused_first_are_refused_third(steps: int) -> None:
         with pytest.raises(HoldfastError, match=message):
             method.adapt(torch.rand(6, 3, 8, 8))
         assert all(torch.equal(value, before[key]) for key, value in tensors(method).items())
-
-
-@pytest.mark.parametrize("batch", [0, 2])
-def test_labels_refused_first_are_refused_third(batch: int) -> None:
-    labels = torch.arange(18).view(3, 6) % 5
-    labels[batch, 3] = 255
-    data = TensorStream(torch.rand(3, 6, 3, 8, 8), labels)
-    with pytest.raises(HoldfastError, match="labels go up to 255"):
-        plain_trainer().test(Tent(tiny_net()), datamodule=data, verbose=False)

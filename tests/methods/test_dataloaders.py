@@ -25,7 +25,6 @@ from holdfast.batch import as_batch
 from holdfast.callbacks import (
     AETTA,
     AccuracyReset,
-    AdvPerturb,
     PeriodicReset,
     RunRecord,
     SegmentReset,
@@ -34,7 +33,7 @@ from holdfast.callbacks import (
     Watch,
 )
 from holdfast.datamodules import Clean, Corrupted, Digits
-from holdfast.methods import EATA, CoTTA, RDumb, RoTTA, Source, Tent, TTAMethod
+from holdfast.methods import EATA, RDumb, RoTTA, Source, Tent, TTAMethod
 from holdfast.methods.backbones import load_backbone
 from holdfast.run_folder import PROVENANCE, ROWS
 
@@ -219,25 +218,6 @@ def test_eata_looks_ahead_in_any_loader() -> None:
     assert of_loader.learnt["batches"] == 2
     for one, other in zip(*(m.learnt["fisher"] for m in (of_stream, of_loader)), strict=True):
         assert torch.equal(one, other)
-
-
-@pytest.mark.parametrize("kind", [Tent, EATA, RoTTA, CoTTA])
-def test_a_default_trainer_adapts_to_the_same_bits(kind: type[TTAMethod]) -> None:
-    """Though it would run the test in inference mode; all methods' contract runs in one, too."""
-    net, found = tiny_net(), []
-    for options in ({}, {"inference_mode": False}):
-        torch.manual_seed(0)
-        watch = [SoftmaxScore(), AETTA(layers=["2"]), AdvPerturb(net), PeriodicReset(every=2)]
-        method = kind(net)
-        trainer = plain_trainer(callbacks=watch, **options)
-        scores = trainer.test(method, [loader(), loader()], verbose=False)[0]
-        found.append((scores, method.state_dict()))
-    assert found[0][0] == found[1][0]
-    assert all(torch.equal(a, b) for a, b in zip(*map(tensors, found), strict=True))
-
-
-def tensors(found: tuple[Any, dict[str, Any]]) -> list[Tensor]:
-    return [value for value in found[1].values() if isinstance(value, Tensor)]
 
 
 @pytest.mark.parametrize("data", ["tensors", "pairs", "stream"])

@@ -14,7 +14,7 @@ import timm
 import torch
 from common import tiny_net
 from lightning.pytorch.cli import LightningArgumentParser
-from table import FIRST, NET_OF, PAIRS, TABLE, on_every_net, quiet, sgd
+from table import FIRST, NET_OF, TABLE, on_every_net, quiet, sgd
 from timm.layers import BatchNormAct2d
 from torch import Tensor, nn
 from torch.optim import SGD
@@ -61,16 +61,15 @@ from holdfast.methods.testing import (
 
 # ---- what all methods promise ---------------------------------------------------------------------
 
-# On the first network that a method takes, everything; on others what depends on their layers, which CLIP's
-# image tower has from the vision transformer.
-LAYERS = ("deterministic", "unusual_images")
 
-
-@pytest.mark.parametrize(("name", "net"), [p for p in PAIRS if p in FIRST or p[1] != "clip"])
+@on_every_net
 def test_promises(name: str, net: str) -> None:
-    """`check_method` checks the same, on all networks and memory over more steps."""
+    """On the first network that a method takes, everything; on others what depends on their layers.
+
+    `check_method` checks the same, on all networks and memory over more steps.
+    """
     first, wrong = (name, net) in FIRST, {}
-    for check in CHECKS if first else LAYERS:
+    for check in CHECKS if first else ["unusual_images"]:
         if net != "bn" and CHECKS[check].on_bn_only:
             continue
         try:
@@ -189,7 +188,7 @@ def test_single_image_where_a_channel_is_a_single_value() -> None:
 
 
 def test_the_optimizer_is_the_same_argument_everywhere() -> None:
-    for name, net in PAIRS:
+    for name, net in FIRST:
         make = TABLE[name].make
         method = (make.func if isinstance(make, partial) else make)(
             NETS[net](), optimizer=partial(SGD, lr=0.125)
