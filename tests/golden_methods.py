@@ -451,18 +451,11 @@ TRACES = {trace.id: trace for trace in (*SINGLE, *DOUBLE)}
 TRACES.pop("rotta/full_default float64")
 # Each run in float64, where rounding leaves more steps determined than in float32 ...
 COMPARED = [trace for trace in TRACES.values() if trace.dtype == torch.float64]
-# ... and in float32 one of each kind, and those whose float64 run is official: it has no losses.
-KINDS = {
-    *("ccc_batchnorm", "ccc_tent_lr0.00025", "ccc_eta_lr0.00025", "ccc_eata_lr0.002_k8"),
-    *("ccc_rdumb_lr0.002_reset10", "ccc_rpl_lr0.0005", "ccc_conjugate_lr0.01", "sar_lr0.01"),
-    *("ccc_cotta_lr0.01_ema0.999", "full_default", "roid_lr0.00025_identity"),
-    *("cmf_lr0.00025_identity", "deyo_lr0.00025_patch4_plpd0.3", "asr_eta_lr0.002"),
-    *("note_lr0.001_mem32_k1", "petta_official_ce", "come_tent_lr0.00025", "come_eata_lr0.002_k8"),
-}
+# ... and in float32 those whose float64 run is official: it has no losses.
 UNSTEADY = "tta/sar_lr0.3"  # fewer than 5 steps of it are determined in float32
 ROUGH = [
     trace
     for trace in SINGLE
-    if trace.name.partition("/")[2] in KINDS
+    if trace.name == "rotta/full_default"
     or ("logits_sub_f64" in trace.file and trace.name != UNSTEADY)
 ]
