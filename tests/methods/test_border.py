@@ -215,7 +215,7 @@ class Recurrent(nn.Module):
         return self.lstm(self.norm(x).permute(0, 2, 1, 3).flatten(2))[0][:, -1]
 
 
-@pytest.mark.parametrize("net", [Recurrent, BORDER_NETS["dropout"]])
+@pytest.mark.parametrize("net", [Recurrent, BORDER_NETS["in place, dropout"]])
 def test_cotta_on_networks_that_vmap_refuses(net: Any) -> None:
     method, images = CoTTA(net(), threshold=2.0, views=3), torch.rand(6, 3, 8, 8)
     for _ in range(2):
