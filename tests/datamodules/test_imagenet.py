@@ -11,19 +11,10 @@ from common import joined, plain_trainer, same, tiny_net
 from lightning.pytorch import Callback
 from PIL import Image
 
+from holdfast import datamodules as dm
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.presets import presets
 from holdfast.callbacks import RunRecord
-from holdfast.datamodules import (
-    CCC,
-    CINC,
-    Batch,
-    CCCShards,
-    Clean,
-    ImageNet,
-    ImageSet,
-    Stream,
-)
 from holdfast.methods import RDumb
 from holdfast.run_folder import read_rows
 
@@ -56,23 +47,23 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-Make = Callable[..., Stream]
+Make = Callable[..., dm.Stream]
 
 
-def ccc(root: Path, difficulty: str, **kwargs: object) -> CCC:
+def ccc(root: Path, difficulty: str, **kwargs: object) -> dm.CCC:
     options = {"calibration": root / "calibration.npz", "corruptions": NAMES, "images": 60}
-    source = ImageNet(root / "val", SIZE, "random")
-    return CCC(source, difficulty, SPEED, **{**options, **kwargs})  # type: ignore[arg-type]
+    source = dm.ImageNet(root / "val", SIZE, "random")
+    return dm.CCC(source, difficulty, SPEED, **{**options, **kwargs})  # type: ignore[arg-type]
 
 
 STREAMS: dict[str, Make] = {
     "ccc-hard": lambda root, **k: ccc(root, "hard", **k),
-    "cin-c": lambda root, **k: CINC(ImageNet(root / "val", SIZE), each=3, order=4, **k),
-    "imagenet-c": lambda root, **k: ImageSet(
+    "cin-c": lambda root, **k: dm.CINC(dm.ImageNet(root / "val", SIZE), each=3, order=4, **k),
+    "imagenet-c": lambda root, **k: dm.ImageSet(
         "imagenet-c", str(root / "c"), ["noise/fog/5", "noise/fog/3"], size=SIZE, **k
     ),
-    "clean": lambda root, **k: Clean(ImageNet(root / "val", SIZE), **k),
-    "shards": lambda root, **k: CCCShards(
+    "clean": lambda root, **k: dm.Clean(dm.ImageNet(root / "val", SIZE), **k),
+    "shards": lambda root, **k: dm.CCCShards(
         str(root / "shards"), "medium", SPEED, None, shard_images=30, **k
     ),
 }
@@ -82,21 +73,25 @@ class Watch(Callback):
     """Keeps the batches that the method sees."""
 
     def __init__(self) -> None:
-        self.batches: list[Batch] = []
+        self.batches: list[dm.Batch] = []
 
-    def on_test_batch_start(self, trainer: object, module: object, batch: Batch, *_: int) -> None:
+    def on_test_batch_start(
+        self, trainer: object, module: object, batch: dm.Batch, *_: int
+    ) -> None:
         self.batches.append(batch)
 
 
 @pytest.fixture(scope="module")
-def wholes(root: Path) -> dict[str, Batch]:
+def wholes(root: Path) -> dict[str, dm.Batch]:
     """Every stream in one piece."""
     streams = {name: make(root) for name, make in STREAMS.items()}
     return {name: s.batch(torch.arange(s.images or 0)) for name, s in streams.items()}
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_through_a_trainer(root: Path, wholes: dict[str, Batch], name: str, tmp_path: Path) -> None:
+def test_through_a_trainer(
+    root: Path, wholes: dict[str, dm.Batch], name: str, tmp_path: Path
+) -> None:
     data = STREAMS[name](root, batch_size=7)
     watch = Watch()
     trainer = plain_trainer(callbacks=[watch, RunRecord(tmp_path)])
@@ -111,7 +106,7 @@ def test_through_a_trainer(root: Path, wholes: dict[str, Batch], name: str, tmp_
 
 
 @pytest.mark.parametrize("name", ["ccc-hard", "cin-c"])
-def test_corrupting_on_the_device(root: Path, wholes: dict[str, Batch], name: str) -> None:
+def test_corrupting_on_the_device(root: Path, wholes: dict[str, dm.Batch], name: str) -> None:
     """Workers hand over clean bytes; whoever iterates gets finished batches all the same."""
     data = STREAMS[name](root, num_workers=1, batch_size=7, on_device=True)
     assert data.clean(torch.arange(3)).images.dtype == torch.uint8

@@ -21,17 +21,8 @@ from torchmetrics.classification import MulticlassAccuracy, MulticlassF1Score
 from torchmetrics.functional.classification import multiclass_calibration_error
 
 from holdfast import HoldfastError
+from holdfast import callbacks as cb
 from holdfast.batch import as_batch
-from holdfast.callbacks import (
-    AETTA,
-    AccuracyReset,
-    PeriodicReset,
-    RunRecord,
-    SegmentReset,
-    SoftmaxScore,
-    StreamCheckpoint,
-    Watch,
-)
 from holdfast.datamodules import Clean, Corrupted, Digits
 from holdfast.methods import EATA, RDumb, RoTTA, Source, Tent, TTAMethod
 from holdfast.methods.backbones import load_backbone
@@ -123,7 +114,7 @@ def test_other_batches_are_refused(kind: str) -> None:
 def test_bytes_are_refused_in_every_batch(way: str) -> None:
     """As floats, in the second batch; nothing has changed then."""
     method, wrong = Tent(tiny_net()), torch.cat([X[:8], BYTES[8:].float()])
-    watch = Watch(method, [SoftmaxScore()])
+    watch = cb.Watch(method, [cb.SoftmaxScore()])
     method.adapt(X[:8])
     before = {name: value.clone() for name, value in method.backbone.state_dict().items()}
     if way == "Trainer":
@@ -149,7 +140,7 @@ def test_a_second_test_says_that_it_goes_on() -> None:
 
 
 def test_without_labels_nothing_is_scored(tmp_path: Path) -> None:
-    trainer = plain_trainer(callbacks=[RunRecord(tmp_path)])
+    trainer = plain_trainer(callbacks=[cb.RunRecord(tmp_path)])
     with pytest.warns(UserWarning, match="No image has a known label"):
         assert trainer.test(Tent(tiny_net()), DataLoader(X, batch_size=8), verbose=False) == [{}]
     rows = [json.loads(line) for line in (tmp_path / ROWS).read_text().splitlines()]
@@ -158,12 +149,12 @@ def test_without_labels_nothing_is_scored(tmp_path: Path) -> None:
 
 
 def test_two_loaders_are_two_segments(tmp_path: Path) -> None:
-    score, reset = SoftmaxScore(), AccuracyReset("SoftmaxScore", floor=0.0)
+    score, reset = cb.SoftmaxScore(), cb.AccuracyReset("SoftmaxScore", floor=0.0)
     watch = [
-        RunRecord(tmp_path),
+        cb.RunRecord(tmp_path),
         score,
-        AETTA(layers=["2"]),
-        SegmentReset(),
+        cb.AETTA(layers=["2"]),
+        cb.SegmentReset(),
         reset,
     ]
     method = RoTTA(tiny_net(), every=8)
@@ -178,7 +169,7 @@ def test_two_loaders_are_two_segments(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_needs_a_stream(tmp_path: Path) -> None:
-    trainer = plain_trainer(callbacks=[StreamCheckpoint(tmp_path)])
+    trainer = plain_trainer(callbacks=[cb.StreamCheckpoint(tmp_path)])
     with pytest.raises(HoldfastError, match="StreamCheckpoint needs a stream"):
         trainer.test(Source(tiny_net()), loader(), verbose=False)
 
@@ -226,7 +217,7 @@ def test_predict_adapts_and_returns_logits(data: str) -> None:
     stream = Corrupted(Digits(), ["fog"], each=24, batch_size=8, num_workers=0)
     images = torch.cat([batch.images for batch in stream.predict_dataloader()])
     pairs = TensorDataset(images, Y)
-    trainer = plain_trainer(callbacks=[SoftmaxScore(), PeriodicReset(every=2)])
+    trainer = plain_trainer(callbacks=[cb.SoftmaxScore(), cb.PeriodicReset(every=2)])
     method, alone = Tent(net), RDumb(net, every=2)
     alone.loss = method.loss  # type: ignore[method-assign]
     if data == "stream":
