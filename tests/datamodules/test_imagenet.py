@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from common import joined, plain_trainer, same, tiny_net
+from common import joined, same, tested, tiny_net
 from lightning.pytorch import Callback
 from PIL import Image
 
@@ -94,8 +94,7 @@ def test_through_a_trainer(
 ) -> None:
     data = STREAMS[name](root, batch_size=7)
     watch = Watch()
-    trainer = plain_trainer(callbacks=[watch, RunRecord(tmp_path)])
-    trainer.test(RDumb(tiny_net(1000)), datamodule=data, verbose=False)
+    tested(RDumb(tiny_net(1000)), data, watch, RunRecord(tmp_path))
     assert same(joined(watch.batches), wholes[name])
     rows = read_rows(tmp_path)
     assert rows[-1]["images"] == data.images
@@ -112,8 +111,7 @@ def test_corrupting_on_the_device(root: Path, wholes: dict[str, dm.Batch], name:
     assert data.clean(torch.arange(3)).images.dtype == torch.uint8
     assert same(joined(list(data.test_dataloader())), wholes[name])
     watch = Watch()
-    trainer = plain_trainer(callbacks=[watch])
-    trainer.test(RDumb(tiny_net(1000)), datamodule=data, verbose=False)
+    tested(RDumb(tiny_net(1000)), data, watch)
     assert same(joined(watch.batches), wholes[name])
 
 
