@@ -120,14 +120,6 @@ def test_cinc_from_folders(tmp_path: Path, nested: bool) -> None:
         dm.CINC(folder=str(tmp_path), severity=3)
 
 
-def test_cin3dcc(tmp_path: Path) -> None:
-    for name in THREE_D:
-        tree(tmp_path / name / "5", images=1)
-    data = dm.CIN3DCC(str(tmp_path), num_workers=0)
-    assert data.images == 36
-    assert labels(data) == sorted(LABELS * 12)
-
-
 def test_corrupted_stream() -> None:
     stream = dm.Corrupted(dm.Digits(), ["fog", "snow"], [1, 3], each=6, batch_size=4)
     assert stream.images == 24

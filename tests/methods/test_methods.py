@@ -1,6 +1,5 @@
 """Every method of the table on every kind of backbone, held to what all methods promise."""
 
-import json
 import math
 import re
 import warnings
@@ -22,7 +21,7 @@ from torchvision.models import VisionTransformer as VisionModel
 from torchvision.transforms.v2 import functional as tv
 
 from holdfast import HoldfastError, methods
-from holdfast.benchmarks.presets import CONFIGS, presets, with_presets
+from holdfast.benchmarks.presets import CONFIGS, preset, presets
 from holdfast.features import classifier
 from holdfast.methods import testing
 from holdfast.methods.foa import drawn, evolved, first_distribution
@@ -290,7 +289,6 @@ def test_a_loss_that_no_step_can_be_made_of_is_refused(wrong: Any, sentence: str
 def parser() -> LightningArgumentParser:
     """What LightningCLI reads a method with."""
     made = LightningArgumentParser()
-    made.add_argument("--config", action="config")
     made.add_lightning_class_args(methods.TTAMethod, "model", subclass_mode=True)
     return made
 
@@ -300,12 +298,12 @@ METHODS = (CONFIGS / "methods.yaml").read_text()
 
 def parse(name: str) -> methods.TTAMethod:
     """The method that LightningCLI makes of a preset, on a tiny backbone."""
-    net = NET_OF[name.partition("-")[0]]
+    net, settings = NET_OF[name.partition("-")[0]], preset("methods", name)
     backbone = {"class_path": f"{net.__module__}.{net.__name__}"}
+    settings["init_args"] = {**settings.get("init_args", {}), "backbone": backbone}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        words = [*with_presets(["--preset", name]), f"--model.backbone={json.dumps(backbone)}"]
-        return parser().instantiate_classes(parser().parse_args(words)).model
+        return parser().instantiate_classes(parser().parse_object({"model": settings})).model
 
 
 @pytest.mark.parametrize("name", presets("methods"))

@@ -75,11 +75,9 @@ def test_every_family_has_a_top(family: str) -> None:
         assert len(set(inside) & set(top)) >= 0.5 * len(inside) > 0
 
 
-TIMMS = ("convnext_atto", "xcit_nano_12_p16_224", "levit_128s", "mixer_s32_224", "ghostnet_050")
-TIMMS += ("hrnet_w18_small", "resnet50", "vit_tiny_patch16_224")
-
-
-@pytest.mark.parametrize("name", TIMMS)
+@pytest.mark.parametrize(
+    "name", ["convnext_atto", "xcit_nano_12_p16_224", "levit_128s", "mixer_s32_224", "ghostnet_050"]
+)
 def test_all_that_runs_after_the_first_top_layer_is_top(name: str) -> None:
     with torch.device("meta"):
         net = timm.create_model(name)
