@@ -168,9 +168,7 @@ def source(trace: Trace, images: Tensor) -> Sequence[Any]:
 
 
 def run(
-    trace: Trace,
-    moved: Callable[[Tensor], Tensor] = Tensor.clone,
-    most: int | None = None,
+    trace: Trace, moved: Callable[[Tensor], Tensor] = Tensor.clone, most: int | None = None
 ) -> Run:
     """Our own run, perhaps of its first steps only, with weights and images `moved`."""
     method, images = prepared(trace, moved), moved(inputs(trace))

@@ -16,8 +16,6 @@ from holdfast.datamodules.corruptions.imagecorruptions import corrupt, get_corru
 from holdfast.datamodules.corruptions.transforms import Corrupt
 
 PICTURE = conformance.image()
-UNSEEDED = ("gaussian_blur", "defocus_blur", "zoom_blur", "brightness", "contrast", "pixelate",
-            "jpeg_compression", "saturate")  # fmt: skip
 
 
 def test_calls_of_imagecorruptions() -> None:
@@ -47,19 +45,6 @@ def test_names_of_imagecorruptions() -> None:
     for subset in ("common", "validation", "all", "noise", "blur", "weather", "digital"):
         assert get_corruption_names(subset) == package.get_corruption_names(subset)
     assert get_corruption_names() == package.get_corruption_names()
-
-
-@pytest.mark.parametrize("name", UNSEEDED)
-def test_pixels_of_imagecorruptions(name: str) -> None:
-    """At most one grey level apart in 99.9 % of the values, where there is no chance."""
-    package = imagecorruptions()
-    for severity in range(1, 6):
-        error = corrupt(PICTURE, severity, name).astype(int) - package.corrupt(
-            PICTURE, severity, name
-        )
-        assert (np.abs(error) <= 1).mean() >= 0.999
-        if name in ("jpeg_compression", "pixelate"):
-            assert not error.any()
 
 
 @pytest.mark.parametrize(

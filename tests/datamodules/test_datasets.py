@@ -63,7 +63,7 @@ def test_imagenet_labels_come_from_the_synsets(tmp_path: Path) -> None:
 def test_cinc_orders() -> None:
     first = dm.CINC(dm.Digits(), order=0, each=3)
     assert [name.split("@")[0] for name in shown(first)][:3] == [
-        *("brightness", "pixelate", "gaussian_noise"),
+        *("brightness", "pixelate", "gaussian_noise")
     ]
     assert len(set(dm.CINC.orders)) == 10
     assert all(sorted(order) == sorted(CORRUPTIONS) for order in dm.CINC.orders)
@@ -249,9 +249,7 @@ def test_parts_may_be_patterns(tmp_path: Path) -> None:
     for place in ("noise/shot_noise/5", "blur/glass_blur/5", "blur/glass_blur/3"):
         tree(tmp_path / place, images=1)
     data = dm.ImageSet("imagenet-c", str(tmp_path), ["noise/*", "*/5"], num_workers=0)
-    assert shown(data) == [
-        *("noise/shot_noise@5", "blur/glass_blur@5", "noise/shot_noise@5"),
-    ]
+    assert shown(data) == [*("noise/shot_noise@5", "blur/glass_blur@5", "noise/shot_noise@5")]
 
 
 def test_the_border_is_cut_off(tmp_path: Path) -> None:

@@ -27,10 +27,7 @@ from holdfast.methods.testing import image_batches, spoiled
 from holdfast.run_folder import ROWS, read_rows
 
 __all__ = ["accelerator"]
-pytestmark = [
-    quiet,
-    pytest.mark.filterwarnings("ignore:.*not finite", "ignore:.*replaces the"),
-]
+pytestmark = [quiet, pytest.mark.filterwarnings("ignore:.*not finite", "ignore:.*replaces the")]
 
 # The host's waits for a step after the first: one reads the check for finite numbers and the trace. One
 # more: which samples count, what a memory takes, whether CoTTA needs views, whether LAME is done. DeYO

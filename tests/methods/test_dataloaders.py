@@ -150,13 +150,7 @@ def test_without_labels_nothing_is_scored(tmp_path: Path) -> None:
 
 def test_two_loaders_are_two_segments(tmp_path: Path) -> None:
     score, reset = cb.SoftmaxScore(), cb.AccuracyReset("SoftmaxScore", floor=0.0)
-    watch = [
-        cb.RunRecord(tmp_path),
-        score,
-        cb.AETTA(layers=["2"]),
-        cb.SegmentReset(),
-        reset,
-    ]
+    watch = [cb.RunRecord(tmp_path), score, cb.AETTA(layers=["2"]), cb.SegmentReset(), reset]
     method = RoTTA(tiny_net(), every=8)
     trainer = plain_trainer(callbacks=watch)
     trainer.test(method, [loader(), loader(lambda x, y: {"image": x, "label": y})], verbose=False)

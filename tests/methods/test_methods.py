@@ -25,11 +25,7 @@ from holdfast.benchmarks.presets import CONFIGS, preset, presets
 from holdfast.features import classifier
 from holdfast.methods import testing
 from holdfast.methods.foa import drawn, evolved, first_distribution
-from holdfast.methods.functional import (
-    likelihood_ratio,
-    redundancy_limit,
-    softmax_entropy,
-)
+from holdfast.methods.functional import likelihood_ratio, redundancy_limit, softmax_entropy
 from holdfast.methods.parts import augmix
 from holdfast.methods.parts import views as views_module
 from holdfast.methods.parts.norm import NORMS
