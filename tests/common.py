@@ -129,7 +129,7 @@ def plain_trainer(**kwargs: object) -> Trainer:
     return Trainer(**{"accelerator": "cpu", "devices": 1, **quiet, **kwargs})  # type: ignore[arg-type]
 
 
-def tested(method: LightningModule, data: Any, *callbacks: Callback) -> dict[str, float]:
+def trainer_test(method: LightningModule, data: Any, *callbacks: Callback) -> dict[str, float]:
     """What a plain Trainer with these callbacks logs of a test."""
     return dict(plain_trainer(callbacks=[*callbacks]).test(method, data, verbose=False)[0])
 

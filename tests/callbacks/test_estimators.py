@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from common import GOLDEN, TensorStream, golden_network, tested, tiny_net
+from common import GOLDEN, TensorStream, golden_network, tiny_net, trainer_test
 from digit_runs import BATCH, STEPS, fast, flat, run, stream
 from torch import Tensor, nn
 
@@ -126,7 +126,9 @@ def test_a_row_has_the_error_where_accuracy_and_estimate_are_known(tmp_path: Pat
         labels[batch, correct:] = wrong[batch, correct:]
     labels[3], labels[4, 7] = -1, -1
     torch.manual_seed(0)
-    tested(Source(tiny_net()), TensorStream(IMAGES, labels), Constant(), cb.RunRecord(tmp_path))
+    trainer_test(
+        Source(tiny_net()), TensorStream(IMAGES, labels), Constant(), cb.RunRecord(tmp_path)
+    )
     errors = [row.get("Constant_error") for row in read_rows(tmp_path)]
     assert errors == pytest.approx([0.5, None, 0.25, None, 0.5 - 3 / 7])
 

@@ -9,7 +9,7 @@ import pytest
 import timm
 import torch
 import torchvision
-from common import plain_trainer, tested, tiny_net
+from common import plain_trainer, tiny_net, trainer_test
 from lightning.pytorch import Callback, LightningDataModule
 from torch import Tensor, nn
 
@@ -54,7 +54,7 @@ def tent() -> Tent:
 def run(method: TTAMethod, folder: Path, *callbacks: Callback) -> list[dict[str, Any]]:
     """The rows of a run of this method on the stream."""
     name_apart(callbacks)
-    tested(method, stream(), *callbacks, cb.RunRecord(folder))
+    trainer_test(method, stream(), *callbacks, cb.RunRecord(folder))
     return read_rows(folder)
 
 

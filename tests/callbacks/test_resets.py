@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from common import GOLDEN, TensorStream, plain_trainer, tested, tiny_net
+from common import GOLDEN, TensorStream, plain_trainer, tiny_net, trainer_test
 from lightning.pytorch import Callback, LightningModule
 from scripted import STEPS, Script, Scripted, Watch, stream
 from torch import nn
@@ -94,7 +94,7 @@ def fast_sgd(params: Any) -> SGD:
 
 def run(method: TTAMethod, *callbacks: Callback, data: TensorStream | None = None) -> list[int]:
     watch = Watch()
-    tested(method, data or stream(), watch, *callbacks)
+    trainer_test(method, data or stream(), watch, *callbacks)
     return watch.resets
 
 

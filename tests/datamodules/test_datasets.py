@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from common import tested, tiny_net
+from common import tiny_net, trainer_test
 from PIL import Image
 
 from holdfast import HoldfastError
@@ -232,7 +232,7 @@ def test_any_of_several_labels_is_right(tmp_path: Path) -> None:
     names = [data.parts[0].source.name(int(k))[0] for k in shown]
     index = torch.cat([batch.index for batch in batches]).tolist()
     hits = [str(p) in names[i].split("_") for i, p in zip(index, predicted, strict=True)]
-    found = tested(method, data, watch)
+    found = trainer_test(method, data, watch)
     assert found["accuracy_per_image"] == pytest.approx(np.mean(hits))
     assert len(hits) == 12
     assert counted_labels(torch.tensor([3, 9]), torch.tensor([[1, 3], [1, -1]])).tolist() == [3, 1]

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from common import joined, same, tested, tiny_net
+from common import joined, same, tiny_net, trainer_test
 from lightning.pytorch import Callback
 from PIL import Image
 
@@ -94,7 +94,7 @@ def test_through_a_trainer(
 ) -> None:
     data = STREAMS[name](root, batch_size=7)
     watch = Watch()
-    tested(RDumb(tiny_net(1000)), data, watch, RunRecord(tmp_path))
+    trainer_test(RDumb(tiny_net(1000)), data, watch, RunRecord(tmp_path))
     assert same(joined(watch.batches), wholes[name])
     rows = read_rows(tmp_path)
     assert rows[-1]["images"] == data.images
@@ -110,7 +110,7 @@ def test_corrupting_on_the_device(root: Path, wholes: dict[str, dm.Batch]) -> No
     assert data.clean(torch.arange(3)).images.dtype == torch.uint8
     assert same(joined(list(data.test_dataloader())), wholes["ccc-hard"])
     watch = Watch()
-    tested(RDumb(tiny_net(1000)), data, watch)
+    trainer_test(RDumb(tiny_net(1000)), data, watch)
     assert same(joined(watch.batches), wholes["ccc-hard"])
 
 

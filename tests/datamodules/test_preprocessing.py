@@ -11,7 +11,7 @@ import open_clip
 import pytest
 import timm
 import torch
-from common import tested, tiny_net
+from common import tiny_net, trainer_test
 from open_clip.transform import PreprocessCfg, image_transform_v2, merge_preprocess_dict
 from PIL import Image
 from timm.data import create_transform, resolve_data_config
@@ -199,7 +199,7 @@ def test_a_run_prepares_images_for_its_network(photos: Path, stream_of: Any) -> 
     source = dm.ImageFolder(photos)
     stream = stream_of(source)
     for net, size in ((prepared(), 24), (prepared(None), 224)):
-        tested(Source(net), stream)
+        trainer_test(Source(net), stream)
         assert stream.batch(ZERO).images.shape[-1] == size == source.size
         assert ("both sides 24 (bicubic)" in stream.identity["content"]) == (size == 24)
 

@@ -65,7 +65,7 @@ STREAMS: dict[type[dm.Stream], Callable[[Path, int], Iterator[dm.Stream]]] = {
         dm.CIN3DCC(str(root / "3dcc"), epochs=n, seed=seed) for n in (1, 2)
     ),
     dm.ClassImbalance: lambda root, seed: (
-        dm.ClassImbalance(walk(root, seed, n), 50) for n in (2000, 4000)
+        dm.ClassImbalance(walk(root, seed, n), 50) for n in (1000, 2000)
     ),
     dm.Clean: lambda root, seed: (dm.Clean(dm.Digits(), images=n, seed=seed) for n in (50, 60)),
     dm.CorrelatedLabels: lambda root, seed: (

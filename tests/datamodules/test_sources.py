@@ -5,7 +5,7 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 import torch
-from common import tested, tiny_net
+from common import tiny_net, trainer_test
 from PIL import Image
 from torchvision import transforms
 
@@ -209,5 +209,5 @@ def test_labels_and_logits_fit(tree, classes, sentence):
     stream = Clean(ImageFolder(tree, 32), batch_size=8, num_workers=0)
     context = nullcontext() if sentence is None else pytest.raises(Exception, match=sentence)
     with context as error:
-        tested(Source(tiny_net(classes)), stream)
+        trainer_test(Source(tiny_net(classes)), stream)
     assert error is None or isinstance(error.value, UserWarning if classes == 5 else HoldfastError)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from common import joined, same, tested
+from common import joined, same, trainer_test
 from PIL import Image
 
 from holdfast import HoldfastError, datamodules
@@ -276,7 +276,7 @@ def test_a_run_on_one(tmp_path: Path) -> None:
     """In a Trainer; the record's provenance names the order."""
     record = RunRecord(tmp_path / "run")
     data = dm.CorrelatedLabels(inner(480, ("fog",)), delta=0, batch_size=120)
-    tested(BNAdapt("digits"), data, record)
+    trainer_test(BNAdapt("digits"), data, record)
     rows = (tmp_path / "run" / "record.jsonl").read_text().splitlines()
     assert len(rows) == 4
     provenance = json.loads((tmp_path / "run" / "provenance.json").read_text())

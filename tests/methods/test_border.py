@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from border_nets import BORDER_NETS, InPlace, TwoNames
-from common import TensorStream, tested, tiny_net
+from common import TensorStream, tiny_net, trainer_test
 from table import TABLE, quiet
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
@@ -276,7 +276,7 @@ def test_scores_of_a_masked_class() -> None:
     images = torch.rand(4, 8, 3, 8, 8)
     net = Masked().eval()
     labels = torch.stack([net(batch).argmax(1) for batch in images])
-    logged = tested(Source(net), TensorStream(images, labels))
+    logged = trainer_test(Source(net), TensorStream(images, labels))
     assert logged["accuracy"] == 1
     assert 0 < logged["nll"] < 2
     raw = scored(torch.tensor([[1.0, 1.0, -torch.inf]]), torch.tensor([0]))
@@ -297,7 +297,7 @@ def test_metrics_leave_out_what_has_no_class() -> None:
     labels = net(images[0]).argmax(1)
     labels[4:] = 5
     method = Source(net, metrics={"top": MulticlassAccuracy(5, average="micro")})
-    logged = tested(method, TensorStream(images, labels[None]))
+    logged = trainer_test(method, TensorStream(images, labels[None]))
     assert logged["top"] == 1
     assert logged["accuracy"] == 0.5
 
@@ -307,7 +307,7 @@ def test_labels_that_count_from_one(first: int, recwarn: pytest.WarningsRecorder
     """A warning after 50 images of 5 classes, since label 5 may mean none of them."""
     labels = torch.arange(60).view(6, 10) % 5 + 1
     labels[0, 0] = first
-    tested(Source(tiny_net()), TensorStream(torch.rand(6, 10, 3, 8, 8), labels))
+    trainer_test(Source(tiny_net()), TensorStream(torch.rand(6, 10, 3, 8, 8), labels))
     sentences = [str(warning.message) for warning in recwarn]
     assert any("labels count from 1" in text for text in sentences) == (first == 1)
 

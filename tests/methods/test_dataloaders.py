@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from common import TensorStream, plain_trainer, tested, tiny_net
+from common import TensorStream, plain_trainer, tiny_net, trainer_test
 from lightning.pytorch import LightningDataModule
 from lightning.pytorch.loggers import CSVLogger
 from torch import Tensor
@@ -72,7 +72,7 @@ def test_ordinary_batches(kind: str) -> None:
     method, alone = Tent(tiny_net()), Tent(tiny_net())
     alone.load_state_dict(method.state_dict())
     make, images = KINDS[kind]
-    found = tested(method, loader(make, images))
+    found = trainer_test(method, loader(make, images))
     logits = online(alone)
     assert found["accuracy_per_image"] == pytest.approx(
         float((logits.argmax(1) == Y).float().mean())
@@ -85,7 +85,7 @@ def test_images_that_a_loader_leaves_out() -> None:
     """As in many forecasting benchmarks (Autoformer#104)."""
     rows = DataLoader(TensorDataset(X, Y), batch_size=10, drop_last=True)
     with pytest.warns(UserWarning, match="leaves out the last 4 images"):
-        tested(Source(tiny_net()), rows)
+        trainer_test(Source(tiny_net()), rows)
 
 
 WRONG: dict[str, tuple[Callable[[Tensor, Tensor], Any], str]] = {
@@ -106,7 +106,7 @@ WRONG: dict[str, tuple[Callable[[Tensor, Tensor], Any], str]] = {
 def test_other_batches_are_refused(kind: str) -> None:
     make, sentence = WRONG[kind]
     with pytest.raises(HoldfastError, match=sentence) as error:
-        tested(Source(tiny_net()), loader(make))
+        trainer_test(Source(tiny_net()), loader(make))
     assert "\n" not in str(error.value)
 
 
@@ -121,7 +121,7 @@ def test_bytes_are_refused_in_every_batch(way: str) -> None:
         method.reset()
     ways: dict[str, Callable[[], Any]] = {
         "Watch": lambda: watch.step(wrong[8:16]),
-        "Trainer": lambda: tested(method, loader(images=wrong)),
+        "Trainer": lambda: trainer_test(method, loader(images=wrong)),
     }
     with pytest.raises(HoldfastError, match=r"values up to 255\..* divide bytes by 255"):
         ways[way]()
@@ -133,9 +133,9 @@ def test_bytes_are_refused_in_every_batch(way: str) -> None:
 
 def test_a_second_test_says_that_it_goes_on() -> None:
     method = Tent(tiny_net())
-    tested(method, loader())
+    trainer_test(method, loader())
     with pytest.warns(UserWarning, match=r"Tent goes on .* after 3 steps.* reset\(\)"):
-        tested(method, loader())
+        trainer_test(method, loader())
     assert method.step_count == 6
 
 
@@ -186,20 +186,20 @@ class OwnTransfer(LightningDataModule):
 def test_hooks_of_a_data_module_come_first() -> None:
     plain, own = Tent(tiny_net()), Tent(tiny_net())
     own.load_state_dict(plain.state_dict())
-    tested(plain, loader())
-    tested(own, OwnTransfer())
+    trainer_test(plain, loader())
+    trainer_test(own, OwnTransfer())
     assert torch.equal(own.predict(X), plain.predict(X))
     OwnTransfer.wrap = staticmethod(lambda batch: batch)  # type: ignore[method-assign]
     with pytest.raises(HoldfastError, match=r"returned a tuple.*as_batch"):
-        tested(own, OwnTransfer())
+        trainer_test(own, OwnTransfer())
 
 
 def test_eata_looks_ahead_in_any_loader() -> None:
     net = tiny_net()
     of_stream, of_loader = EATA(net, fisher_images=16), EATA(net, fisher_images=16)
     stream = TensorStream(X.view(3, 8, 3, 8, 8), Y.view(3, 8))
-    tested(of_stream, stream)
-    tested(of_loader, loader(images=BYTES))
+    trainer_test(of_stream, stream)
+    trainer_test(of_loader, loader(images=BYTES))
     assert of_loader.learnt["batches"] == 2
     for one, other in zip(*(m.learnt["fisher"] for m in (of_stream, of_loader)), strict=True):
         assert torch.equal(one, other)
@@ -244,7 +244,7 @@ def test_metrics_of_ones_own() -> None:
     labels[:3] = -1
     method = RDumb(net := tiny_net(), metrics={"f1": f1, "top3": MulticlassAccuracy(5, top_k=3)})
     data = DataLoader(TensorDataset(X, labels), batch_size=8)
-    found = tested(method, data)
+    found = trainer_test(method, data)
     logits = online(RDumb(net)).detach()
     both = MetricCollection({"f1": MulticlassF1Score(5), "top3": MulticlassAccuracy(5, top_k=3)})
     for name, value in both(logits[3:], labels[3:]).items():

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from common import TensorStream, plain_trainer, tested, tiny_net
+from common import TensorStream, plain_trainer, tiny_net, trainer_test
 from lightning.pytorch import Callback
 from table import TABLE, quiet
 from torch import Tensor
@@ -244,7 +244,7 @@ def test_a_watch_is_what_a_trainer_does(name: str, reset: str) -> None:
 
     method, estimators, recovery = parts()
     seen = Seen(*estimators)
-    tested(method, TensorStream(torch.stack(batches)), *estimators, recovery, seen)
+    trainer_test(method, TensorStream(torch.stack(batches)), *estimators, recovery, seen)
     watch = cb.Watch(*parts())
     for number, (images, expected) in enumerate(zip(batches, seen.steps, strict=True)):
         if number == BAD + 1:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import timm
 import torch
-from common import TensorStream, tested, tiny_net
+from common import TensorStream, tiny_net, trainer_test
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 from torchvision import models
@@ -124,7 +124,7 @@ def test_the_record_says_which_layers_are_left_alone(method: type, tmp_path: Pat
     net = models.mobilenet_v3_small(num_classes=5)
     record, data = RunRecord(tmp_path), TensorStream(torch.rand(1, 4, 3, 32, 32))
     tta = method(net)
-    tested(tta, data, record)
+    trainer_test(tta, data, record)
     written = json.loads((tmp_path / PROVENANCE).read_text())["skipped_layers"]
     adapting = {
         name
