@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from lightning.pytorch import LightningDataModule, Trainer
+from lightning.pytorch import Callback, LightningDataModule, LightningModule, Trainer
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
@@ -127,6 +127,11 @@ def plain_trainer(**kwargs: object) -> Trainer:
     """A real Trainer on the CPU that writes nothing."""
     quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
     return Trainer(**{"accelerator": "cpu", "devices": 1, **quiet, **kwargs})  # type: ignore[arg-type]
+
+
+def trainer_test(method: LightningModule, data: Any, *callbacks: Callback) -> dict[str, float]:
+    """What a plain Trainer with these callbacks logs of a test."""
+    return dict(plain_trainer(callbacks=[*callbacks]).test(method, data, verbose=False)[0])
 
 
 def interruptible() -> None:

@@ -344,8 +344,7 @@ SINGLE = [
     Trace("tta2/deyo_lr0.001_patch3_resize", deyo(1e-3, drop=0.2, patches=3)),
     Trace("tta2/deyo_lr0.001_pixel", deyo(1e-3, drop=0.2, destruction="pixels")),
     Trace(
-        "tta2/deyo_lr0.001_occ",
-        deyo(1e-3, drop=0.2, destruction="occlusion", occlusion=(4, 4, 8)),
+        "tta2/deyo_lr0.001_occ", deyo(1e-3, drop=0.2, destruction="occlusion", occlusion=(4, 4, 8))
     ),
     Trace(
         "tta2/deyo_lr0.001_noreweight_plpdonly",
@@ -360,8 +359,7 @@ SINGLE = [
     Trace("tta2/asr_eta_lr0.01_a0_0.02", asr(m.ETA, 0.01, start=0.02)),
     Trace("tta2/asr_roid_lr0.00025_identity", asr(Unchanged, 2.5e-4)),
     Trace(
-        "tta2/asr_roid_lr0.0005_identity_r1_0.5",
-        asr(Unchanged, 5e-4, keep=0.8, selectivity=0.5),
+        "tta2/asr_roid_lr0.0005_identity_r1_0.5", asr(Unchanged, 5e-4, keep=0.8, selectivity=0.5)
     ),
     Trace("tta2/note_lr0.0001_official", note(1e-4)),
     Trace("tta2/note_lr0.001_mem32_k1", note(1e-3, k=1.0, bn_momentum=0.05, capacity=32, every=32)),
@@ -381,9 +379,7 @@ SINGLE = [
     Trace("tta2/come_eta_lr0.002", plain(m.ETA, 0.002, come=True)),
     Trace("tta2/come_eata_lr0.002_k8", plain(m.EATA, 0.002, come=True), fitted=8),
     Trace(
-        "tta2/come_eata_lr0.002_k8_alpha50",
-        plain(m.EATA, 0.002, beta=50.0, come=True),
-        fitted=8,
+        "tta2/come_eata_lr0.002_k8_alpha50", plain(m.EATA, 0.002, beta=50.0, come=True), fitted=8
     ),
 ]
 # Compared in float64 alone, which determines them: see `check_measured`.
@@ -451,18 +447,11 @@ TRACES = {trace.id: trace for trace in (*SINGLE, *DOUBLE)}
 TRACES.pop("rotta/full_default float64")
 # Each run in float64, where rounding leaves more steps determined than in float32 ...
 COMPARED = [trace for trace in TRACES.values() if trace.dtype == torch.float64]
-# ... and in float32 one of each kind, and those whose float64 run is official: it has no losses.
-KINDS = {
-    *("ccc_batchnorm", "ccc_tent_lr0.00025", "ccc_eta_lr0.00025", "ccc_eata_lr0.002_k8"),
-    *("ccc_rdumb_lr0.002_reset10", "ccc_rpl_lr0.0005", "ccc_conjugate_lr0.01", "sar_lr0.01"),
-    *("ccc_cotta_lr0.01_ema0.999", "full_default", "roid_lr0.00025_identity"),
-    *("cmf_lr0.00025_identity", "deyo_lr0.00025_patch4_plpd0.3", "asr_eta_lr0.002"),
-    *("note_lr0.001_mem32_k1", "petta_official_ce", "come_tent_lr0.00025", "come_eata_lr0.002_k8"),
-}
+# ... and in float32 those whose float64 run is official: it has no losses.
 UNSTEADY = "tta/sar_lr0.3"  # fewer than 5 steps of it are determined in float32
 ROUGH = [
     trace
     for trace in SINGLE
-    if trace.name.partition("/")[2] in KINDS
+    if trace.name == "rotta/full_default"
     or ("logits_sub_f64" in trace.file and trace.name != UNSTEADY)
 ]

@@ -18,21 +18,9 @@ from common import GOLDEN, golden_network
 from timm.models import VisionTransformer
 from torch import Tensor, nn
 
+from holdfast import methods as m
 from holdfast.callbacks import ASR, MRS, FisherRestore
 from holdfast.callbacks.recovery import linear_quantile
-from holdfast.methods import (
-    CMF,
-    EATA,
-    ETA,
-    NEO,
-    PEA,
-    T3A,
-    AdaContrast,
-    PeTTA,
-    RoTTA,
-    TTAMethod,
-    ZeroSiam,
-)
 from holdfast.methods.rotta import CSTU
 
 INPUTS = dict(np.load(GOLDEN / "tta" / "inputs.npz"))
@@ -78,7 +66,7 @@ class Trace(NamedTuple):
     """A golden trace, and the method that should reproduce it, made from a network and the file."""
 
     name: str
-    method: Callable[[nn.Module, dict[str, np.ndarray]], TTAMethod]
+    method: Callable[[nn.Module, dict[str, np.ndarray]], m.TTAMethod]
     dtype: torch.dtype = torch.float32
     fitted: int = 0  # batches that it learns from before the stream
 
@@ -131,7 +119,7 @@ def official(trace: Trace) -> Run:
 # ---- our own run ----------------------------------------------------------------------------------
 
 
-def prepared(trace: Trace, moved: Callable[[Tensor], Tensor] = Tensor.clone) -> TTAMethod:
+def prepared(trace: Trace, moved: Callable[[Tensor], Tensor] = Tensor.clone) -> m.TTAMethod:
     """The trace's method, on a network whose weights are `moved`."""
     if "/rem_" in trace.name or "_vit" in trace.name:
         net = vision_transformer().to(trace.dtype)
@@ -180,9 +168,7 @@ def source(trace: Trace, images: Tensor) -> Sequence[Any]:
 
 
 def run(
-    trace: Trace,
-    moved: Callable[[Tensor], Tensor] = Tensor.clone,
-    most: int | None = None,
+    trace: Trace, moved: Callable[[Tensor], Tensor] = Tensor.clone, most: int | None = None
 ) -> Run:
     """Our own run, perhaps of its first steps only, with weights and images `moved`."""
     method, images = prepared(trace, moved), moved(inputs(trace))
@@ -203,7 +189,7 @@ def run(
     return Run(steps, final(method) if most is None else {})
 
 
-def observed(method: TTAMethod, logits: Tensor) -> dict[str, Any]:
+def observed(method: m.TTAMethod, logits: Tensor) -> dict[str, Any]:
     """What a golden file may hold of a step, and by how much the first class leads."""
     trace, top = method.trace, logits.topk(2).values
     columns: Any = INPUTS["cols"] if logits.shape[1] == 1000 else slice(None, None, 4)
@@ -226,12 +212,12 @@ def observed(method: TTAMethod, logits: Tensor) -> dict[str, Any]:
     if isinstance(recovery, FisherRestore):
         fisher = torch.cat([p.grad.flatten() ** 2 for p, _ in method.parameters_with_source()])
         row["threshold"] = linear_quantile(fisher, recovery.quantile).item()
-    if isinstance(method, RoTTA):
+    if isinstance(method, m.RoTTA):
         row["occupancy"] = len(method.state["memory"]["items"])
     return row
 
 
-def of_asr(method: TTAMethod, recovery: ASR, classes: int) -> dict[str, Any]:
+def of_asr(method: m.TTAMethod, recovery: ASR, classes: int) -> dict[str, Any]:
     """What ASR has decided after a step."""
     count, kept, threshold = len(list(method.parameters_with_source())), -1, recovery.threshold
     if recovery.due is not None:
@@ -243,12 +229,12 @@ def of_asr(method: TTAMethod, recovery: ASR, classes: int) -> dict[str, Any]:
     }
 
 
-def final(method: TTAMethod) -> dict[str, np.ndarray]:
+def final(method: m.TTAMethod) -> dict[str, np.ndarray]:
     """The tensors at the end, under all the names that golden files give them."""
     student, teacher = tensors(method.backbone), tensors(method.predictor)
     names = [name for name, p in method.backbone.named_parameters() if p.requires_grad]
     found = {**student, **{f"ema.{name}": value for name, value in teacher.items()}}
-    if isinstance(method, EATA):
+    if isinstance(method, m.EATA):
         found |= {
             f"fisher.{n}": f.detach() for n, f in zip(names, method.learnt["fisher"], strict=True)
         }
@@ -257,25 +243,25 @@ def final(method: TTAMethod) -> dict[str, np.ndarray]:
         if "anchor" in method.state:
             parts["srcmodel"] = [value for _, value in method.anchored()]
         found |= {f"{p}.{n}": t for p, ts in parts.items() for n, t in zip(names, ts, strict=True)}
-    if isinstance(method, CMF):
+    if isinstance(method, m.CMF):
         found |= {f"hidden.{n}": h for n, h in zip(names, method.state["hidden"], strict=True)}
-    if isinstance(method, ETA) and method.state["mean_probs"] is not None:
+    if isinstance(method, m.ETA) and method.state["mean_probs"] is not None:
         found["mean_probs"] = method.state["mean_probs"]
-    if isinstance(method, NEO):
+    if isinstance(method, m.NEO):
         found["center"] = method.state["centre"]
-    if isinstance(method, PEA):
+    if isinstance(method, m.PEA):
         blocks = method.state["blocks"].items()
         found |= {f"mu.{name.replace('blocks.', 'block')}": b["mean"] for name, b in blocks}
-    if isinstance(method, T3A):
+    if isinstance(method, m.T3A):
         found |= {"labels": method.state["classes"], "ent": method.state["entropy"]}
-    if isinstance(method, ZeroSiam):
+    if isinstance(method, m.ZeroSiam):
         found["projector"] = method.projector.weight.detach()
-    if isinstance(method, AdaContrast):
+    if isinstance(method, m.AdaContrast):
         found |= {f"momentum.{k}": v for k, v in tensors(method.teacher).items()}
-    if isinstance(method, RoTTA):
+    if isinstance(method, m.RoTTA):
         for who, values in (("student", student), ("teacher", teacher)):
             found |= {f"{who}.{k}": v for k, v in values.items()}
-        if isinstance(method, PeTTA):
+        if isinstance(method, m.PeTTA):
             found |= {f"init.{k}": v for k, v in tensors(method.anchor).items()}
             found["proto_mem"] = method.state["prototypes"]
         found["ages"] = CSTU(method.capacity, 1).read(method.state["memory"])[1]

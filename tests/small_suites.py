@@ -34,12 +34,7 @@ def write_suite(
     if isinstance(common["trainer"], dict):
         common["trainer"] = {"accelerator": "cpu", **common["trainer"]}
     named = methods if isinstance(methods, dict) else {name: model(name) for name in methods}
-    suite = {
-        "out": str(folder / "runs"),
-        "common": common,
-        "streams": streams,
-        "methods": named,
-    }
+    suite = {"out": str(folder / "runs"), "common": common, "streams": streams, "methods": named}
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "suite.yaml"
     path.write_text(yaml.safe_dump(suite | keys, sort_keys=False))

@@ -13,19 +13,10 @@ from scripted import STEPS, Script, Scripted, Watch, stream
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from holdfast import HoldfastError
+from holdfast import callbacks as cb
 from holdfast.alarms import BelowSource, Collapse, Drop, raised
 from holdfast.benchmarks.results.estimators import ONLINE, alarms, judged_alarms
 from holdfast.benchmarks.results.runs import Run, collect
-from holdfast.callbacks import (
-    AccuracyEstimator,
-    AccuracyReset,
-    Alarm,
-    AlarmReset,
-    Event,
-    RiskMonitor,
-    RunRecord,
-    SoftmaxScore,
-)
 from holdfast.callbacks import Watch as Loop
 from holdfast.methods import Source, Tent, TTAMethod
 
@@ -65,7 +56,7 @@ def test_below_source_and_collapse() -> None:
     assert at(raised(BelowSource(2), np.array([0.1, np.nan, 0.1]), np.full(3, 0.5))) == [2]
 
 
-class Told(AccuracyEstimator):
+class Told(cb.AccuracyEstimator):
     """Prepared estimates."""
 
     def __init__(self, *estimates: float) -> None:
@@ -85,16 +76,16 @@ def run(
     """The record of a run with a scripted estimator, and the reset count of every step."""
     torch.manual_seed(0)
     watch = Watch()
-    named = [estimator or Scripted(*FALLING), watch, *callbacks, RunRecord(out)]
+    named = [estimator or Scripted(*FALLING), watch, *callbacks, cb.RunRecord(out)]
     data: TensorStream = stream(segments)
     plain_trainer(callbacks=named).test(method(tiny_net()), datamodule=data, verbose=False)
     return Run.load(out), watch.resets
 
 
 def test_an_alarm_is_recorded_and_told_and_resets_nothing(tmp_path: Path) -> None:
-    events: list[Event] = []
-    alarm = Alarm("Scripted", Drop(2), on_alarm=events.append)
-    below = Alarm("Scripted", BelowSource(2), source=0.7)
+    events: list[cb.Event] = []
+    alarm = cb.Alarm("Scripted", Drop(2), on_alarm=events.append)
+    below = cb.Alarm("Scripted", BelowSource(2), source=0.7)
     below.name = "Below"
     found, resets = run(tmp_path, alarm, below)
     assert found.column("Alarm_alarm").tolist() == [0] * 5 + [1] * 3 + [0] * 4
@@ -114,7 +105,7 @@ def test_an_alarm_is_recorded_and_told_and_resets_nothing(tmp_path: Path) -> Non
 def test_warnings_and_online_alarms_count_alike(tmp_path: Path) -> None:
     """`holdfast estimators warnings` finds the alarms that were raised online, batch by batch."""
     falling = [0.9, 0.9, 0.1, 0.1, *[0.9] * 2, *[0.7] * 6]
-    drop, below = Alarm("Told"), Alarm("Told", BelowSource(4), source=0.9)
+    drop, below = cb.Alarm("Told"), cb.Alarm("Told", BelowSource(4), source=0.9)
     below.name = "Below"
     run(tmp_path / "Source", method=Source, estimator=Told(*[0.9] * STEPS))
     run(tmp_path / "Tent", drop, below, estimator=Told(*falling))
@@ -129,20 +120,20 @@ def test_warnings_and_online_alarms_count_alike(tmp_path: Path) -> None:
 
 def test_alarms_are_raised_while_predicting() -> None:
     """In Trainer.predict, where no label is known: after the same steps as in a test."""
-    events: list[Event] = []
-    alarm = Alarm("Told", Drop(2), on_alarm=events.append)
-    monitor = RiskMonitor(start=7)
+    events: list[cb.Event] = []
+    alarm = cb.Alarm("Told", Drop(2), on_alarm=events.append)
+    monitor = cb.RiskMonitor(start=7)
     trainer = plain_trainer(callbacks=[Told(*FALLING), alarm, monitor])
     trainer.predict(Tent(tiny_net()), stream().test_dataloader(), return_predictions=False)
     assert [(e.name, e.step) for e in events] == [("Alarm", 5)]
     assert monitor.steps == STEPS - 7
 
 
-@pytest.mark.parametrize("make", [AccuracyReset, lambda *a, **k: None], ids=["own", "heard"])
+@pytest.mark.parametrize("make", [cb.AccuracyReset, lambda *a, **k: None], ids=["own", "heard"])
 def test_a_reset_listens_to_an_alarm(tmp_path: Path, make: Any) -> None:
     """By either way a reset comes before the step after the alarm, and the alarm begins anew."""
-    reset = make("Scripted", window=2) or AlarmReset()
-    found, resets = run(tmp_path, Alarm("Scripted", Drop(2)), reset)
+    reset = make("Scripted", window=2) or cb.AlarmReset()
+    found, resets = run(tmp_path, cb.Alarm("Scripted", Drop(2)), reset)
     assert resets == [0] * 6 + [1] * 6
     assert at(found.column("Alarm_alarm")) == [5]
     assert at(found.column("reset") > 0) == [6]
@@ -150,27 +141,27 @@ def test_a_reset_listens_to_an_alarm(tmp_path: Path, make: Any) -> None:
 
 def test_a_loop_of_your_own() -> None:
     """An alarm that is passed as an object needs no names; a monitor works as well."""
-    score = SoftmaxScore()
-    alarm = Alarm(score, Drop(floor=1.0))
-    loop = Loop(Tent(tiny_net()), [score], AlarmReset(alarm))
+    score = cb.SoftmaxScore()
+    alarm = cb.Alarm(score, Drop(floor=1.0))
+    loop = Loop(Tent(tiny_net()), [score], cb.AlarmReset(alarm))
     for _ in range(3):
         alarm.before_step(loop.method)
         assert alarm.after_step(loop.step(torch.rand(4, 3, 8, 8))), "no confidence reaches 100 %"
     assert loop.method.reset_count == 2
-    AlarmReset("RiskMonitor").listen([RiskMonitor(), score])
+    cb.AlarmReset("RiskMonitor").listen([cb.RiskMonitor(), score])
 
 
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: Alarm(rule="rise"), "rise.*drop, below source, collapse"),
-        (lambda: Alarm(rule="collapse"), "source="),
-        (lambda: Alarm(rule=Drop(floor=2.0)), "floor=2.0"),
-        (lambda: Alarm(source=2.0), "source"),
-        (lambda: Alarm("GDE").listen([]), "GDE"),
-        (lambda: AlarmReset().listen([]), "Alarm"),
-        (lambda: Alarm("GDE").judge(Script()), "GDE"),
-        (lambda: AlarmReset().should_reset(Script()), "Alarm"),
+        (lambda: cb.Alarm(rule="rise"), "rise.*drop, below source, collapse"),
+        (lambda: cb.Alarm(rule="collapse"), "source="),
+        (lambda: cb.Alarm(rule=Drop(floor=2.0)), "floor=2.0"),
+        (lambda: cb.Alarm(source=2.0), "source"),
+        (lambda: cb.Alarm("GDE").listen([]), "GDE"),
+        (lambda: cb.AlarmReset().listen([]), "Alarm"),
+        (lambda: cb.Alarm("GDE").judge(Script()), "GDE"),
+        (lambda: cb.AlarmReset().should_reset(Script()), "Alarm"),
     ],
 )
 def test_what_is_refused(make: Any, words: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from common import TensorStream, plain_trainer, tiny_net
+from common import TensorStream, plain_trainer, tiny_net, trainer_test
 
 from holdfast import HoldfastError
 from holdfast.batch import LabelledImages
@@ -44,8 +44,7 @@ class Sorted(Validation):
 def test_validation_images_are_of_all_classes(tmp_path: Path) -> None:
     collect = DatasetEstimates(Sorted(), images=70, validation_images=20)
     valid = SrcValid(Sorted(), images=20)
-    trainer = plain_trainer(callbacks=[collect, valid, RunRecord(tmp_path)])
-    trainer.test(Source(tiny_net()), TensorStream(IMAGES), verbose=False)
+    trainer_test(Source(tiny_net()), TensorStream(IMAGES), collect, valid, RunRecord(tmp_path))
     assert len(set(np.load(tmp_path / "outputs.npz")["val_labels"])) == 5
     assert valid._held is not None
     assert len(set(valid._held[1].tolist())) == 5
@@ -109,8 +108,7 @@ def test_dataset_estimates(tmp_path: Path) -> None:
     method: Any = Source(tiny_net())
     labels = torch.arange(96).view(12, 8) % 5
     callbacks = [DatasetEstimates(Validation(), images=70), RunRecord(tmp_path)]
-    trainer = plain_trainer(callbacks=callbacks)
-    (metrics,) = trainer.test(method, TensorStream(IMAGES, labels), verbose=False)
+    metrics = trainer_test(method, TensorStream(IMAGES, labels), *callbacks)
     logits = method.predict(IMAGES.flatten(0, 1)[:70])
     right = (logits.argmax(1) == labels.flatten()[:70]).double().mean()
     assert metrics["collected_accuracy"] == pytest.approx(float(right))

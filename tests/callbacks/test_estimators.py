@@ -7,30 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from common import GOLDEN, TensorStream, golden_network, plain_trainer, tiny_net
+from common import GOLDEN, TensorStream, golden_network, tiny_net, trainer_test
 from digit_runs import BATCH, STEPS, fast, flat, run, stream
 from torch import Tensor, nn
 
 from holdfast import HoldfastError
-from holdfast.callbacks import (
-    GDE,
-    AccuracyEstimator,
-    Adapting,
-    AdvPerturb,
-    IndependentGDE,
-    PeriodicReset,
-    RunRecord,
-    SoftmaxScore,
-    SrcValid,
-)
+from holdfast import callbacks as cb
 from holdfast.callbacks.dropout import dropout_rate
-from holdfast.callbacks.functional.scores import (
-    aetta_parts,
-    agreement,
-    mean_entropy,
-    smoothed,
-    weighted_error,
-)
+from holdfast.callbacks.functional import scores
 from holdfast.datamodules import Digits
 from holdfast.methods import CoTTA, Source, Tent, TTAMethod
 from holdfast.run_folder import read_rows
@@ -47,12 +31,12 @@ def test_aetta_formula(classes: int) -> None:
     for batch, logits in enumerate(torch.from_numpy(trace["dropout_logits"]).double()):
         dropped = logits.transpose(0, 1)
         labels = torch.from_numpy(trace["base_logits"][batch]).double().argmax(1)
-        match = agreement(labels, dropped.argmax(-1))
+        match = scores.agreement(labels, dropped.argmax(-1))
         assert match == pytest.approx(trace["est_dropout"][batch], rel=1e-6)
-        assert mean_entropy(dropped) == pytest.approx(trace["avg_entropy"][batch], rel=1e-5)
+        assert scores.mean_entropy(dropped) == pytest.approx(trace["avg_entropy"][batch], rel=1e-5)
         average = float(1 - match) if average is None else average
-        error = weighted_error(*aetta_parts(labels, dropped), classes, alpha=3.0)
-        average = smoothed(float(error), average)
+        error = scores.weighted_error(*scores.aetta_parts(labels, dropped), classes, alpha=3.0)
+        average = scores.smoothed(float(error), average)
         # The official maximal entropies are rounded to four places: 2.3026 for ln 10.
         assert 100 * (1 - average) == pytest.approx(trace["aetta"][batch], rel=1e-5, abs=2e-3)
 
@@ -60,7 +44,7 @@ def test_aetta_formula(classes: int) -> None:
 def test_gde_and_softmax_score() -> None:
     trace = np.load(GOLDEN / "aetta" / "gde_softmax.npz")
     net = nn.Linear(12, 10)
-    method, gde, score = Source(net), GDE(), SoftmaxScore()
+    method, gde, score = Source(net), cb.GDE(), cb.SoftmaxScore()
     linear: Any = method.backbone
     for t, features in enumerate(torch.from_numpy(trace["feats"])):
         with torch.no_grad():
@@ -80,14 +64,14 @@ def test_independent_models_adapt_each_by_itself() -> None:
     kinds: tuple[type[TTAMethod], ...] = (Source, Tent, Tent)
     alone = [kind(deepcopy(net)) for kind, net in zip(kinds, networks, strict=True)]
     own, *others = (kind(net) for kind, net in zip(kinds, networks, strict=True))
-    gde = IndependentGDE(others)
+    gde = cb.IndependentGDE(others)
     for images in IMAGES:
         a, b, c = (method.adapt(images).argmax(1) for method in alone)
         expected = torch.stack([a == b, a == c, b == c]).float().mean()
         assert gde.watch(own, images) == pytest.approx(float(expected))
         own.adapt(images)
     with pytest.raises(HoldfastError, match="one or more methods"):
-        IndependentGDE([networks[0]])
+        cb.IndependentGDE([networks[0]])
 
 
 @pytest.mark.parametrize("file", ["official_1_255", "eps_0.5", "eps_3"])
@@ -97,7 +81,7 @@ def test_adv_perturb(file: str) -> None:
     net = golden_network()
     changed = {k.removeprefix("net."): torch.from_numpy(trace[k]) for k in trace if "net." in k}
     net.load_state_dict(changed, strict=False)
-    estimator, method = AdvPerturb(golden_network(), float(trace["eps"])), Source(net)
+    estimator, method = cb.AdvPerturb(golden_network(), float(trace["eps"])), Source(net)
     assert estimator.source is not None
     for batch, images in enumerate(torch.from_numpy(feats).float()):
         assert estimator.watch(method, images) == trace["est"][batch]
@@ -111,7 +95,7 @@ def test_adv_perturb(file: str) -> None:
 def test_adv_perturb_asks_the_source_in_the_methods_way() -> None:
     """CoTTA's own predictions and those of the source are means over the same number of views."""
     net = tiny_net()
-    estimator = AdvPerturb(net)
+    estimator = cb.AdvPerturb(net)
     for threshold, views in ((0.0, 1), (2.0, 4)):
         method = CoTTA(tiny_net(), threshold=threshold, views=4)
         seen: list[int] = []
@@ -127,7 +111,7 @@ def test_adv_perturb_asks_the_source_in_the_methods_way() -> None:
 # ---- errors -------------------------------------------------------------------------------------
 
 
-class Constant(AccuracyEstimator):
+class Constant(cb.AccuracyEstimator):
     """Estimates 0.5, but has no estimate on the second batch."""
 
     def estimate(self, method: Any, images: Tensor) -> float | None:
@@ -142,8 +126,9 @@ def test_a_row_has_the_error_where_accuracy_and_estimate_are_known(tmp_path: Pat
         labels[batch, correct:] = wrong[batch, correct:]
     labels[3], labels[4, 7] = -1, -1
     torch.manual_seed(0)
-    trainer = plain_trainer(callbacks=[Constant(), RunRecord(tmp_path)])
-    trainer.test(Source(tiny_net()), TensorStream(IMAGES, labels), verbose=False)
+    trainer_test(
+        Source(tiny_net()), TensorStream(IMAGES, labels), Constant(), cb.RunRecord(tmp_path)
+    )
     errors = [row.get("Constant_error") for row in read_rows(tmp_path)]
     assert errors == pytest.approx([0.5, None, 0.25, None, 0.5 - 3 / 7])
 
@@ -153,39 +138,38 @@ def test_src_valid_is_an_accuracy() -> None:
     source = Digits("calibration")
     images, labels = source.load(torch.arange(300), torch.arange(300))
     right = (method.predict(images / 255).argmax(1) == labels).float().mean()
-    assert SrcValid(source).watch(method, torch.rand(4, 3, 32, 32)) == right > 0.9
+    assert cb.SrcValid(source).watch(method, torch.rand(4, 3, 32, 32)) == right > 0.9
 
 
 # ---- with resets ----------------------------------------------------------------------------------
 
 
-class Predictions(AccuracyEstimator):
+class Predictions(cb.AccuracyEstimator):
     """Collects what an estimator sees before each step, and draws numbers, as one of a user's may."""
 
     def __init__(self) -> None:
         self.all: list[Tensor] = []
 
-    def estimate(self, method: Adapting, images: Tensor) -> None:
+    def estimate(self, method: cb.Adapting, images: Tensor) -> None:
         torch.rand(3)
         self.all.append(method.predict(images))
 
 
-@pytest.mark.parametrize("name", ["Source", "Tent", "ETA"])
-def test_estimators_see_the_model_that_is_scored(name: str) -> None:
+def test_estimators_see_the_model_that_is_scored() -> None:
     """Also when a reset is due before the step; and random numbers that they draw change nothing."""
-    seen, plain = Predictions(), run(fast(name), [PeriodicReset(2)])
-    watched = run(fast(name), [seen, PeriodicReset(2)])
+    seen, plain = Predictions(), run(fast("ETA"), [cb.PeriodicReset(2)])
+    watched = run(fast("ETA"), [seen, cb.PeriodicReset(2)])
     torch.testing.assert_close(seen.all, watched[0])
     assert flat(plain[0]) == flat(watched[0])
 
 
 def test_rdumb_is_eta_with_a_periodic_reset() -> None:
     """In a Trainer and in a bare loop; with a reset after each step, Tent is BNAdapt."""
-    rdumb, eta = run(fast("RDumb"), []), run(fast("ETA"), [PeriodicReset(4)])
+    rdumb, eta = run(fast("RDumb"), []), run(fast("ETA"), [cb.PeriodicReset(4)])
     assert flat(rdumb[:2]) == flat(eta[:2])
     assert rdumb[1][-1]["resets"] == 1
     assert flat(rdumb[0]) != flat(run(fast("ETA"), [])[0])
     bare, positions = fast("RDumb"), torch.arange(STEPS * BATCH).split(BATCH)
     assert flat(rdumb[0]) == flat([bare.adapt(stream().batch(index).images) for index in positions])
-    tent, plain = run(fast("Tent"), [PeriodicReset(1)])[0], run(fast("BNAdapt"), [])[0]
+    tent, plain = run(fast("Tent"), [cb.PeriodicReset(1)])[0], run(fast("BNAdapt"), [])[0]
     torch.testing.assert_close(tent, plain)

@@ -9,11 +9,12 @@ import pytest
 import timm
 import torch
 import torchvision
-from common import plain_trainer, tiny_net
+from common import plain_trainer, tiny_net, trainer_test
 from lightning.pytorch import Callback, LightningDataModule
 from torch import Tensor, nn
 
 from holdfast import HoldfastError
+from holdfast import callbacks as cb
 from holdfast.benchmarks.papers.aetta.passes import AETTAPasses
 from holdfast.benchmarks.papers.flips.embedding_clusters import (
     EmbeddingClusters,
@@ -25,12 +26,6 @@ from holdfast.benchmarks.papers.flips.embedding_clusters import (
 )
 from holdfast.benchmarks.papers.flips.hold_out import HoldOut
 from holdfast.benchmarks.papers.rdumb.weight_magnitude import WeightMagnitude
-from holdfast.callbacks import (
-    AETTA,
-    AccuracyReset,
-    PredictionStatistics,
-    RunRecord,
-)
 from holdfast.callbacks.functional.scores import aetta_estimates
 from holdfast.callbacks.observer import name_apart
 from holdfast.datamodules import Clean, Corrupted, Digits
@@ -59,8 +54,7 @@ def tent() -> Tent:
 def run(method: TTAMethod, folder: Path, *callbacks: Callback) -> list[dict[str, Any]]:
     """The rows of a run of this method on the stream."""
     name_apart(callbacks)
-    trainer = plain_trainer(callbacks=[*callbacks, RunRecord(folder)])
-    trainer.test(method, datamodule=stream(), verbose=False)
+    trainer_test(method, stream(), *callbacks, cb.RunRecord(folder))
     return read_rows(folder)
 
 
@@ -111,7 +105,7 @@ def test_the_columns(tmp_path: Path) -> None:
         tmp_path / "watched",
         EmbeddingClusters(Digits(), held=60, images=200, every=4, keep=[0, 8]),
         WeightMagnitude(every=6, layers=True),
-        PredictionStatistics(window=2),
+        cb.PredictionStatistics(window=2),
         HoldOut(held_out(), images=70, every=5),
     )
 
@@ -203,7 +197,7 @@ def test_bad_options(options: dict[str, Any], sentence: str) -> None:
 
 
 def test_statistics_are_over_a_window() -> None:
-    statistics = PredictionStatistics(window=2)
+    statistics = cb.PredictionStatistics(window=2)
 
     def logits(*classes: int) -> Tensor:
         return 20.0 * torch.eye(4)[list(classes)]
@@ -236,8 +230,8 @@ def test_magnitude_is_that_of_the_weights_before_the_step() -> None:
 
 def test_two_of_one_class_have_names_and_any_alpha_needs_no_new_run(tmp_path: Path) -> None:
     """AETTA with N = 3 and 6 in one run; both, and other exponents, from the columns of one."""
-    listed = AETTAPasses([3], passes=6, alpha=1.0), AETTA(passes=3, alpha=0.0)
-    rows = run(tent(), tmp_path, *listed, AccuracyReset("AETTA_2"))
+    listed = AETTAPasses([3], passes=6, alpha=1.0), cb.AETTA(passes=3, alpha=0.0)
+    rows = run(tent(), tmp_path, *listed, cb.AccuracyReset("AETTA_2"))
     columns = {
         name: torch.tensor([row[name] for row in rows])
         for name in rows[0]

@@ -13,19 +13,11 @@ from golden_traces import tensors
 from torch import Tensor, nn
 
 from holdfast import HoldfastError
-from holdfast.callbacks import (
-    AETTA,
-    AccuracyReset,
-    PeriodicReset,
-    RiskMonitor,
-    SoftmaxScore,
-    StochasticRestore,
-    Watch,
-)
+from holdfast import callbacks as cb
 from holdfast.methods import SAR, RDumb, Tent, normalised
 
 
-class Calls(SoftmaxScore):
+class Calls(cb.SoftmaxScore):
     """Counts its calls."""
 
     asked = 0
@@ -58,7 +50,7 @@ def test_bad_images_are_refused_before_anything_sees_them(
 ) -> None:
     """And change nothing, not even what a reset counts."""
     score, net = Calls(), normalised(tiny_net(), [0.5] * 3, [0.25] * 3)
-    watch = Watch(Tent(net), [score], PeriodicReset(1))
+    watch = cb.Watch(Tent(net), [score], cb.PeriodicReset(1))
     ways = {"adapt": watch.method.adapt, "Watch": watch.step}
     before = copy.deepcopy(tensors(watch.method))
     with pytest.raises(HoldfastError, match=words):
@@ -77,23 +69,23 @@ def test_what_interpolation_leaves_below_zero_is_no_reason_to_warn() -> None:
     Tent(tiny_net()).adapt(torch.rand(4, 3, 8, 8) - 0.02)
 
 
-def made(net: nn.Module, method: Any = Tent, rate: float = 1e-3, **changes: Any) -> Watch:
+def made(net: nn.Module, method: Any = Tent, rate: float = 1e-3, **changes: Any) -> cb.Watch:
     """A Watch with one estimator and one reset, but for these changes."""
-    estimators = [AETTA(passes=changes.pop("passes", 2), layers=["2", "5"])]
-    arguments = {"estimators": estimators, "reset": PeriodicReset(9), **changes}
-    return Watch(method(net, lambda params: torch.optim.SGD(params, lr=rate)), **arguments)
+    estimators = [cb.AETTA(passes=changes.pop("passes", 2), layers=["2", "5"])]
+    arguments = {"estimators": estimators, "reset": cb.PeriodicReset(9), **changes}
+    return cb.Watch(method(net, lambda params: torch.optim.SGD(params, lr=rate)), **arguments)
 
 
 OTHERS: dict[str, dict[str, Any]] = {
     "method is Tent, not SAR": {"method": SAR},
     "weights": {"net": tiny_net()},
     "optimizer.*0.001.*0.01": {"rate": 0.01},
-    "estimators.*AETTA.*SoftmaxScore": {"estimators": [SoftmaxScore()]},
+    "estimators.*AETTA.*SoftmaxScore": {"estimators": [cb.SoftmaxScore()]},
     "estimators.*passes is 2, not 7": {"passes": 7},
     "resets.*PeriodicReset": {"reset": None},
-    "resets.*9.*10": {"reset": PeriodicReset(10)},
-    "resets.*StochasticRestore": {"reset": StochasticRestore(0.5)},
-    "monitors.*RiskMonitor": {"monitors": [RiskMonitor(start=3)]},
+    "resets.*9.*10": {"reset": cb.PeriodicReset(10)},
+    "resets.*StochasticRestore": {"reset": cb.StochasticRestore(0.5)},
+    "monitors.*RiskMonitor": {"monitors": [cb.RiskMonitor(start=3)]},
 }
 
 
@@ -112,9 +104,9 @@ def test_a_state_goes_only_to_a_watch_like_its_own(words: str) -> None:
 
 def test_a_reset_of_the_methods_own_belongs_to_it() -> None:
     net = tiny_net()
-    saved = Watch(RDumb(net, every=5)).state_dict()
+    saved = cb.Watch(RDumb(net, every=5)).state_dict()
     with pytest.raises(HoldfastError, match=r"every.*5.*6"):
-        Watch(RDumb(net, every=6)).load_state_dict(saved)
+        cb.Watch(RDumb(net, every=6)).load_state_dict(saved)
 
 
 @pytest.mark.parametrize("state", [{}, {"method": {}}, None, "loop.pt"])
@@ -127,9 +119,9 @@ def test_two_estimators_of_a_class_have_names_of_their_own() -> None:
     """So a reset can listen to the second, and their states go back to them through a file."""
     net = tiny_net()
 
-    def make() -> Watch:
-        scores = [SoftmaxScore(1.0), SoftmaxScore(4.0)]
-        return Watch(Tent(net), scores, AccuracyReset("SoftmaxScore_2", floor=0.0))
+    def make() -> cb.Watch:
+        scores = [cb.SoftmaxScore(1.0), cb.SoftmaxScore(4.0)]
+        return cb.Watch(Tent(net), scores, cb.AccuracyReset("SoftmaxScore_2", floor=0.0))
 
     watch, again, file = make(), make(), io.BytesIO()
     watch.step(torch.rand(4, 3, 8, 8))

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from common import GOLDEN, TensorStream, plain_trainer, tiny_net
+from common import GOLDEN, TensorStream, tiny_net, trainer_test
 
 from holdfast import HoldfastError
 from holdfast.callbacks import WeightedFlips
@@ -78,8 +78,7 @@ def by_hand(held: torch.Tensor, steps: int) -> dict[str, float]:
 def test_flips_of_a_run(stop: int) -> None:
     """20 images fill three batches: the first predictions come late, but with the first weights."""
     watch = WeightedFlips(None, held=20, stop=stop, at_once=10)
-    trainer = plain_trainer(callbacks=[watch])
-    (metrics,) = trainer.test(tent(), TensorStream(IMAGES), verbose=False)
+    metrics = trainer_test(tent(), TensorStream(IMAGES), watch)
     expected = by_hand(IMAGES.flatten(0, 1)[:20], stop)
     assert metrics["WeightedFlips_flips"] == pytest.approx(expected["flips"])
     assert metrics["WeightedFlips_unweighted"] == pytest.approx(expected["unweighted"])
@@ -113,20 +112,19 @@ def test_flips_are_counted_before_a_reset_that_is_due() -> None:
     assert method.reset_count == 1
     assert watch.logged["_unweighted"] > 0
     other, late = made(every=9)
-    plain_trainer(callbacks=[late]).test(other, TensorStream(IMAGES[:4]), verbose=False)
+    trainer_test(other, TensorStream(IMAGES[:4]), late)
     assert late.logged == watch.logged
 
 
 def test_a_model_that_does_not_adapt_has_no_flips_to_speak_of() -> None:
     watch = WeightedFlips("resnet50", held=16, stop=4, any_backbone=True, at_once=8)
-    trainer = plain_trainer(callbacks=[watch])
-    (metrics,) = trainer.test(Source(tiny_net()), TensorStream(IMAGES), verbose=False)
+    metrics = trainer_test(Source(tiny_net()), TensorStream(IMAGES), watch)
     assert metrics["WeightedFlips_flips"] == 0
     assert "WeightedFlips" not in metrics
 
 
 def test_a_published_f_speaks_for_its_network_only() -> None:
     with pytest.raises(HoldfastError, match="any_backbone"):
-        plain_trainer(callbacks=[WeightedFlips()]).test(tent(), TensorStream(IMAGES), verbose=False)
+        trainer_test(tent(), TensorStream(IMAGES), WeightedFlips())
     with pytest.raises(HoldfastError, match="Unknown f 'resnet51'"):
         WeightedFlips("resnet51")

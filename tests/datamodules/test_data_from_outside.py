@@ -13,17 +13,7 @@ from torch.utils.data import TensorDataset
 from torchvision import datasets
 
 from holdfast import HoldfastError
-from holdfast.datamodules import (
-    CIFAR,
-    Clean,
-    CorrelatedLabels,
-    DatasetSource,
-    Digits,
-    Glyphs,
-    ImageFolder,
-    ImageNet,
-    ImageSource,
-)
+from holdfast import datamodules as dm
 from holdfast.datamodules.sources.arrays import CorruptedArray
 from holdfast.methods.backbones.layers import class_numbers
 
@@ -39,7 +29,7 @@ def folders(root: Path, *names: str) -> Path:
     return root
 
 
-def by_folder(source: ImageFolder) -> dict[str, int]:
+def by_folder(source: dm.ImageFolder) -> dict[str, int]:
     """The label of each image's folder."""
     return {source.name(i)[0]: int(source.labels[i]) for i in range(len(source))}
 
@@ -48,13 +38,13 @@ def test_folders_that_are_numbers_are_those_classes(tmp_path: Path) -> None:
     """ImageNet-V2 has folders 0 to 999, which sort as 0, 1, 10, 100, ..."""
     folders(tmp_path, *map(str, range(12)))
     with pytest.warns(UserWarning, match=r"from 0 to 11\. Pass labels='numbers'"):
-        source = ImageFolder(tmp_path, 8, None)
+        source = dm.ImageFolder(tmp_path, 8, None)
     assert by_folder(source) == {str(n): n for n in range(12)}
     assert source.classes == 12
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert by_folder(ImageFolder(tmp_path, 8, None, "numbers")) == by_folder(source)
-        alphabetical = ImageFolder(tmp_path, 8, None, "folders")
+        assert by_folder(dm.ImageFolder(tmp_path, 8, None, "numbers")) == by_folder(source)
+        alphabetical = dm.ImageFolder(tmp_path, 8, None, "folders")
     assert alphabetical.labels.tolist() == [
         label for _, label in datasets.ImageFolder(str(tmp_path)).samples
     ]
@@ -63,7 +53,7 @@ def test_folders_that_are_numbers_are_those_classes(tmp_path: Path) -> None:
 
 def test_some_numbers_of_many_classes_keep_their_numbers(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="from 3 to 207"):
-        source = ImageFolder(folders(tmp_path, "003", "207"), 8, None)
+        source = dm.ImageFolder(folders(tmp_path, "003", "207"), 8, None)
     assert (source.labels.tolist(), source.classes) == ([3, 207], 208)
 
 
@@ -75,13 +65,13 @@ def test_names_that_are_not_numbers(
     tmp_path: Path, names: tuple[str, ...], labels: Any, sentence: str
 ) -> None:
     with pytest.raises(HoldfastError, match=sentence):
-        ImageFolder(folders(tmp_path, *names), 8, None, labels)
+        dm.ImageFolder(folders(tmp_path, *names), 8, None, labels)
 
 
 def test_cifar_in_folders_of_numbers(tmp_path: Path) -> None:
     folders(tmp_path / "test", *map(str, range(100)))
     with pytest.warns(UserWarning, match="from 0 to 99"):
-        source = CIFAR(str(tmp_path), 100)
+        source = dm.CIFAR(str(tmp_path), 100)
     assert source.files is not None
     assert by_folder(source.files)["10"] == 10
 
@@ -90,15 +80,15 @@ def test_hidden_folders_are_no_classes(tmp_path: Path) -> None:
     """Jupyter's, macOS' and Synology's, with images in them, at any depth."""
     folders(tmp_path, "cat", "dog", ".ipynb_checkpoints", "@eaDir", "__MACOSX", "cat/@eaDir")
     (tmp_path / "dog" / "._a.png").write_bytes(b"of macOS, not an image")
-    source = ImageFolder(tmp_path, 8, None)
+    source = dm.ImageFolder(tmp_path, 8, None)
     assert by_folder(source) == {"cat": 0, "dog": 1}
     assert (len(source), source.classes) == (2, 2)
-    assert len(ImageFolder(tmp_path, 8, None, "unknown")) == 2
+    assert len(dm.ImageFolder(tmp_path, 8, None, "unknown")) == 2
 
 
 def test_hidden_folders_beside_synsets(tmp_path: Path) -> None:
     folders(tmp_path, "n01440764", "n01443537", ".cache")
-    assert ImageNet(tmp_path, 8).labels.tolist() == [0, 1]
+    assert dm.ImageNet(tmp_path, 8).labels.tolist() == [0, 1]
     assert class_numbers(str(tmp_path)) == [0, 1]
 
 
@@ -108,9 +98,9 @@ def test_parts_of_a_data_set_are_no_classes(tmp_path: Path) -> None:
     with pytest.raises(
         HoldfastError, match=r"train and val, which are parts .*val, or labels='fol"
     ):
-        ImageFolder(tmp_path)
-    assert len(ImageFolder(tmp_path, labels="folders")) == 4
-    assert len(ImageFolder(folders(tmp_path / "flat", "test", "train"))) == 2
+        dm.ImageFolder(tmp_path)
+    assert len(dm.ImageFolder(tmp_path, labels="folders")) == 4
+    assert len(dm.ImageFolder(folders(tmp_path / "flat", "test", "train"))) == 2
 
 
 def test_links(tmp_path: Path) -> None:
@@ -119,25 +109,25 @@ def test_links(tmp_path: Path) -> None:
     for link, target in (("a", "b"), ("c", "a")):
         (tmp_path / "links").mkdir(exist_ok=True)
         (tmp_path / "links" / link).symlink_to(tmp_path / "store" / target)
-    assert by_folder(ImageFolder(tmp_path / "links")) == {"a": 0, "c": 1}
+    assert by_folder(dm.ImageFolder(tmp_path / "links")) == {"a": 0, "c": 1}
     (tmp_path / "store" / "a" / "up").symlink_to(tmp_path / "store")
     with pytest.raises(HoldfastError, match="up is a link to a folder that contains it"):
-        ImageFolder(tmp_path / "store")
+        dm.ImageFolder(tmp_path / "store")
 
 
 def test_a_class_without_images_is_refused_by_name(tmp_path: Path) -> None:
     (folders(tmp_path, "cat", "dog") / "birds").mkdir()
     with pytest.raises(HoldfastError, match="birds contains no images"):
-        ImageFolder(tmp_path, 8, None)
+        dm.ImageFolder(tmp_path, 8, None)
     labels = {"birds": 0, "cat": 1, "dog": 2}
-    assert ImageFolder(tmp_path, 8, None, labels).labels.tolist() == [1, 2]
+    assert dm.ImageFolder(tmp_path, 8, None, labels).labels.tolist() == [1, 2]
     with pytest.raises(HoldfastError, match=r"labels\['cat'\] has the label '0\.5'"):
-        ImageFolder(tmp_path, 8, None, labels | {"cat": 0.5})  # type: ignore[dict-item]
+        dm.ImageFolder(tmp_path, 8, None, labels | {"cat": 0.5})  # type: ignore[dict-item]
 
 
 def loaded(*items: Any, classes: int = 10) -> tuple[torch.Tensor, list]:
     index = torch.arange(len(items))
-    source = DatasetSource(list(items), 8, None, classes)
+    source = dm.DatasetSource(list(items), 8, None, classes)
     images, labels = source.load(index, index)
     assert torch.equal(source.labels_of(index), labels)
     return images, labels.tolist()
@@ -247,7 +237,7 @@ class Table:
 
 
 def test_a_table_says_its_classes_and_its_labels_without_images() -> None:
-    source = DatasetSource(table := Table(), 8, None)
+    source = dm.DatasetSource(table := Table(), 8, None)
     assert (source.classes, source.labels_of(torch.arange(4)).tolist()) == (5, [2, 0, 4, 1])
     assert table.decoded == 0
     assert source.load(torch.tensor([2]), ZERO)[1].tolist() == [4]
@@ -255,31 +245,31 @@ def test_a_table_says_its_classes_and_its_labels_without_images() -> None:
 
 def test_a_mapping_of_arrays() -> None:
     columns = {"image": np.stack([PIXELS] * 3), "label": np.array([1, 0, 2])}
-    source = DatasetSource(columns, 8, None, classes=3)
+    source = dm.DatasetSource(columns, 8, None, classes=3)
     images, labels = source.load(torch.arange(3), torch.arange(3))
     assert torch.equal(images[1], torch.from_numpy(PIXELS).permute(2, 0, 1))
     assert (len(source), labels.tolist()) == (3, [1, 0, 2])
     for wrong in ({"train": columns}, columns | {"label": [0]}):
         with pytest.raises(HoldfastError, match="split of a DatasetDict"):
-            DatasetSource(wrong, 8, None, classes=3)
+            dm.DatasetSource(wrong, 8, None, classes=3)
 
 
 def test_rows_that_have_no_numbers() -> None:
     with pytest.raises(HoldfastError, match="not streamed"):
-        DatasetSource(iter([(GREY, 0)]), 8, None, classes=1)
+        dm.DatasetSource(iter([(GREY, 0)]), 8, None, classes=1)
 
 
-def relabelled(tmp_path: Path) -> DatasetSource:
+def relabelled(tmp_path: Path) -> dm.DatasetSource:
     folders(tmp_path, "a", "b", "c", "d")
     data = datasets.ImageFolder(str(tmp_path), target_transform=lambda label: 3 - label)
-    return DatasetSource(data, 8, None)
+    return dm.DatasetSource(data, 8, None)
 
 
 def test_labels_after_the_target_transform(tmp_path: Path) -> None:
     """Those by which a stream orders are those that are scored."""
     source = relabelled(tmp_path)
     assert source.labels_of(torch.arange(4)).tolist() == [3, 2, 1, 0]
-    stream = CorrelatedLabels(Clean(source, num_workers=0), delta=0)
+    stream = dm.CorrelatedLabels(dm.Clean(source, num_workers=0), delta=0)
     batch = stream.batch(torch.arange(4))
     assert torch.equal(stream.labels(torch.arange(4)), batch.labels)
 
@@ -288,25 +278,25 @@ def test_items_that_contradict_the_targets(tmp_path: Path) -> None:
     data = datasets.ImageFolder(str(folders(tmp_path, "a", "b")))
     data.targets = [1, 0]
     with pytest.raises(HoldfastError, match="the label 0, but 1 in its `targets`"):
-        DatasetSource(data, 8, None).load(ZERO, ZERO)
+        dm.DatasetSource(data, 8, None).load(ZERO, ZERO)
 
 
-def sources(folder: Path) -> dict[str, ImageSource]:
+def sources(folder: Path) -> dict[str, dm.ImageSource]:
     np.save(folder / "fog.npy", np.zeros((10, 32, 32, 3), np.uint8))
     np.save(folder / "labels.npy", np.arange(10))
     return {
-        "Digits": Digits(),
-        "Glyphs": Glyphs(),
+        "Digits": dm.Digits(),
+        "Glyphs": dm.Glyphs(),
         "CorruptedArray": CorruptedArray(folder, "fog", 2, 10),
-        "ImageFolder": ImageFolder(folders(folder / "images", "a", "b"), 8, None),
-        "numbered groups": ImageFolder(folder / "images", 8, labels={"a": [3, -1], "b": [0, 5]}),
-        "ImageNet": ImageNet(folders(folder / "imagenet", "n01440764", "n01443537"), 8),
+        "ImageFolder": dm.ImageFolder(folders(folder / "images", "a", "b"), 8, None),
+        "numbered groups": dm.ImageFolder(folder / "images", 8, labels={"a": [3, -1], "b": [0, 5]}),
+        "ImageNet": dm.ImageNet(folders(folder / "imagenet", "n01440764", "n01443537"), 8),
         "torchvision": relabelled(folder / "torchvision"),
-        "tensors": DatasetSource(
+        "tensors": dm.DatasetSource(
             TensorDataset(torch.rand(3, 3, 8, 8), torch.tensor([2, 0, 1])), 8, None, 3
         ),
-        "rows": DatasetSource([{"image": GREY, "label": k} for k in (1, 0)], 8, None, 2),
-        "table": DatasetSource(Table(), 8, None),
+        "rows": dm.DatasetSource([{"image": GREY, "label": k} for k in (1, 0)], 8, None, 2),
+        "table": dm.DatasetSource(Table(), 8, None),
     }
 
 

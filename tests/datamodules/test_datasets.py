@@ -9,25 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from common import plain_trainer, tiny_net
+from common import tiny_net, trainer_test
 from PIL import Image
 
 from holdfast import HoldfastError
+from holdfast import datamodules as dm
 from holdfast.callbacks import SoftmaxScore
 from holdfast.callbacks.functional.scores import counted_labels
-from holdfast.datamodules import (
-    CIFAR,
-    CIFARC,
-    CIN3DCC,
-    CINC,
-    CINCHoldout,
-    Clean,
-    Corrupted,
-    Digits,
-    ImageNet,
-    ImageSet,
-    Stream,
-)
 from holdfast.datamodules.calibration import ASSETS
 from holdfast.datamodules.cinc import THREE_D
 from holdfast.datamodules.corruptions import CORRUPTIONS, EXTRA
@@ -50,61 +38,63 @@ def tree(root: Path, classes: list[str] = SYNSETS, images: int = 2, size: int = 
     return root
 
 
-def labels(stream: Stream) -> list[int]:
+def labels(stream: dm.Stream) -> list[int]:
     return sorted(torch.cat([batch.labels for batch in stream.test_dataloader()]).tolist())
 
 
-def shown(stream: Stream) -> list[str]:
+def shown(stream: dm.Stream) -> list[str]:
     """The segments of a finite stream, as text."""
     assert stream.images is not None
     return [str(stream.segment(k)) for k in range(stream.segment_at(stream.images - 1) + 1)]
 
 
 def test_imagenet_labels_come_from_the_synsets(tmp_path: Path) -> None:
-    source = ImageNet(tree(tmp_path / "val"), size=32)
+    source = dm.ImageNet(tree(tmp_path / "val"), size=32)
     assert source.classes == 1000
-    assert labels(Clean(source, num_workers=0)) == sorted(LABELS * 2)
+    assert labels(dm.Clean(source, num_workers=0)) == sorted(LABELS * 2)
     assert source.name(0) == ("n01440764", "0.JPEG")
     with pytest.raises(HoldfastError, match=r"n01440764/NAME\.JPEG .*image-net\.org"):
-        ImageNet(tmp_path)
+        dm.ImageNet(tmp_path)
     (tmp_path / "val" / "cats").mkdir()
     with pytest.raises(HoldfastError, match="val/cats is not an ImageNet class"):
-        ImageNet(tmp_path / "val")
+        dm.ImageNet(tmp_path / "val")
 
 
 def test_cinc_orders() -> None:
-    first = CINC(Digits(), order=0, each=3)
+    first = dm.CINC(dm.Digits(), order=0, each=3)
     assert [name.split("@")[0] for name in shown(first)][:3] == [
-        *("brightness", "pixelate", "gaussian_noise"),
+        *("brightness", "pixelate", "gaussian_noise")
     ]
-    assert len(set(CINC.orders)) == 10
-    assert all(sorted(order) == sorted(CORRUPTIONS) for order in CINC.orders)
-    assert len(set(CINCHoldout.orders)) == 24
-    assert all(sorted(order) == sorted(EXTRA) for order in CINCHoldout.orders)
-    assert len(set(CIN3DCC.orders)) == 10
-    assert all(sorted(order) == sorted(THREE_D) for order in CIN3DCC.orders)
-    assert shown(CINC(Digits(), seed=7, each=3)) == shown(CINC(Digits(), order=7, each=3))
+    assert len(set(dm.CINC.orders)) == 10
+    assert all(sorted(order) == sorted(CORRUPTIONS) for order in dm.CINC.orders)
+    assert len(set(dm.CINCHoldout.orders)) == 24
+    assert all(sorted(order) == sorted(EXTRA) for order in dm.CINCHoldout.orders)
+    assert len(set(dm.CIN3DCC.orders)) == 10
+    assert all(sorted(order) == sorted(THREE_D) for order in dm.CIN3DCC.orders)
+    assert shown(dm.CINC(dm.Digits(), seed=7, each=3)) == shown(
+        dm.CINC(dm.Digits(), order=7, each=3)
+    )
 
 
 def test_lengths_are_the_papers() -> None:
-    class Validation(Digits):
+    class Validation(dm.Digits):
         def __len__(self) -> int:
             return 50_000
 
-    assert CINC(Validation()).images == 750_000
-    holdout = CINCHoldout(Validation())
+    assert dm.CINC(Validation()).images == 750_000
+    holdout = dm.CINCHoldout(Validation())
     assert holdout.images == 750_000
     assert [holdout.segment(k).start for k in (4, 14)] == [200_000, 700_000]
-    assert CINC(Validation(), epochs=None).images is None
+    assert dm.CINC(Validation(), epochs=None).images is None
 
 
 def test_cinc_from_clean_images_is_the_corruption_engine() -> None:
     from holdfast.datamodules.corruptions import corrupt, jpeg
     from holdfast.datamodules.counter import mix
 
-    data = CINC(Digits(), order=3, each=20, table="cifar", quality=85, seed=5)
+    data = dm.CINC(dm.Digits(), order=3, each=20, table="cifar", quality=85, seed=5)
     index = torch.arange(25, 35)  # in the second segment
-    name = CINC.orders[3][1]
+    name = dm.CINC.orders[3][1]
     clean = data.clean(index)
     seeds = mix(mix(5, index), 1)
     expected = jpeg(corrupt(clean.images, name, 5.0, seeds, table="cifar"), 85)
@@ -116,41 +106,33 @@ def test_cinc_from_clean_images_is_the_corruption_engine() -> None:
 def test_cinc_from_folders(tmp_path: Path, nested: bool) -> None:
     for name in CORRUPTIONS:
         tree(tmp_path / ("kind" if nested else "") / name / "5", images=1)
-    data = CINC(folder=str(tmp_path), order=2, num_workers=0)
+    data = dm.CINC(folder=str(tmp_path), order=2, num_workers=0)
     assert data.images == 45
-    assert shown(data) == [f"{name}@5" for name in CINC.orders[2]]
+    assert shown(data) == [f"{name}@5" for name in dm.CINC.orders[2]]
     source = data.parts[0].source
-    assert isinstance(source, ImageNet)
-    raw = ImageNet(source.root)
+    assert isinstance(source, dm.ImageNet)
+    raw = dm.ImageNet(source.root)
     batch = data.batch(torch.arange(3))
     pixels = raw.load(torch.arange(3), torch.arange(3))[0].float() / 255
     found = sorted(image.sum().item() for image in batch.images)
     assert found == sorted(image.sum().item() for image in pixels)  # nothing was applied
     with pytest.raises(HoldfastError, match=r"lacks .*/3\. .*zenodo\.org"):
-        CINC(folder=str(tmp_path), severity=3)
-
-
-def test_cin3dcc(tmp_path: Path) -> None:
-    for name in THREE_D:
-        tree(tmp_path / name / "5", images=1)
-    data = CIN3DCC(str(tmp_path), num_workers=0)
-    assert data.images == 36
-    assert labels(data) == sorted(LABELS * 12)
+        dm.CINC(folder=str(tmp_path), severity=3)
 
 
 def test_corrupted_stream() -> None:
-    stream = Corrupted(Digits(), ["fog", "snow"], [1, 3], each=6, batch_size=4)
+    stream = dm.Corrupted(dm.Digits(), ["fog", "snow"], [1, 3], each=6, batch_size=4)
     assert stream.images == 24
     described = [str(stream.segment(number)) for number in range(4)]
     assert described == ["fog@1", "fog@3", "snow@1", "snow@3"]
     assert stream.segment_at(12) == 2
-    clean = Corrupted(Digits(), [], each=5)
+    clean = dm.Corrupted(dm.Digits(), [], each=5)
     index = torch.arange(5)
-    expected, _ = Digits().load(clean.source_index(index, torch.zeros_like(index)), index)
+    expected, _ = dm.Digits().load(clean.source_index(index, torch.zeros_like(index)), index)
     assert torch.equal(clean.batch(index).images, expected / 255)
     assert str(clean.segment(0)) == "clean"
     with pytest.raises(HoldfastError, match="each=0"):
-        Corrupted(Digits(), each=0)
+        dm.Corrupted(dm.Digits(), each=0)
 
 
 # ---- static sets ----
@@ -200,7 +182,7 @@ def layout(root: Path, name: str) -> dict[str, list[int]]:
     return folders
 
 
-def right(stream: Stream) -> list[list[int]]:
+def right(stream: dm.Stream) -> list[list[int]]:
     """The classes that count as right, image by image."""
     found = torch.cat([batch.labels for batch in stream.test_dataloader()])
     return sorted([k for k in row if k >= 0] for row in found.view(len(found), -1).tolist())
@@ -211,12 +193,12 @@ def test_families(tmp_path: Path, name: str) -> None:
     folders = layout(tmp_path / name, name)
     mapping = in9(tmp_path) if name == "bg-challenge" else None
     options = {"mapping": mapping, "num_workers": 0, "size": 8}
-    data = ImageSet(name, str(tmp_path / name), **options)
+    data = dm.ImageSet(name, str(tmp_path / name), **options)
     assert right(data) == sorted([*folders.values()] * FAMILIES[name].sets)
     assert len(shown(data)) == FAMILIES[name].sets
     if FAMILIES[name].sets > 1:
         one = shown(data)[0].replace("@", "/")
-        assert ImageSet(name, str(tmp_path / name), [one], **options).images == len(folders)
+        assert dm.ImageSet(name, str(tmp_path / name), [one], **options).images == len(folders)
 
 
 def test_embedded_mappings() -> None:
@@ -242,7 +224,7 @@ def test_embedded_mappings() -> None:
 def test_any_of_several_labels_is_right(tmp_path: Path) -> None:
     """Through a Trainer: the share of images whose predicted class is in their folder's name."""
     root = tree(tmp_path / "hard", ["1_3_4", "0", "2_7"], images=4)
-    data = ImageSet("imagenet-hard", str(root), size=8, num_workers=0)
+    data = dm.ImageSet("imagenet-hard", str(root), size=8, num_workers=0)
     method, watch = Source(tiny_net(10)), SoftmaxScore()
     batches = list(data.test_dataloader())
     predicted = torch.cat([method.predict(batch.images).argmax(1) for batch in batches]).tolist()
@@ -250,27 +232,24 @@ def test_any_of_several_labels_is_right(tmp_path: Path) -> None:
     names = [data.parts[0].source.name(int(k))[0] for k in shown]
     index = torch.cat([batch.index for batch in batches]).tolist()
     hits = [str(p) in names[i].split("_") for i, p in zip(index, predicted, strict=True)]
-    trainer = plain_trainer(callbacks=[watch])
-    found = trainer.test(method, datamodule=data, verbose=False)[0]
+    found = trainer_test(method, data, watch)
     assert found["accuracy_per_image"] == pytest.approx(np.mean(hits))
     assert len(hits) == 12
     assert counted_labels(torch.tensor([3, 9]), torch.tensor([[1, 3], [1, -1]])).tolist() == [3, 1]
 
 
 def test_a_set_may_lie_at_the_root(tmp_path: Path) -> None:
-    data = ImageSet("imagenet-r", str(tree(tmp_path / "r")), num_workers=0)
+    data = dm.ImageSet("imagenet-r", str(tree(tmp_path / "r")), num_workers=0)
     assert shown(data) == ["imagenet-r"]
-    subset = ImageSet("imagenet-r", str(tmp_path / "r"), labels="folders", num_workers=0)
+    subset = dm.ImageSet("imagenet-r", str(tmp_path / "r"), labels="folders", num_workers=0)
     assert labels(subset) == [0, 0, 1, 1, 2, 2]
 
 
 def test_parts_may_be_patterns(tmp_path: Path) -> None:
     for place in ("noise/shot_noise/5", "blur/glass_blur/5", "blur/glass_blur/3"):
         tree(tmp_path / place, images=1)
-    data = ImageSet("imagenet-c", str(tmp_path), ["noise/*", "*/5"], num_workers=0)
-    assert shown(data) == [
-        *("noise/shot_noise@5", "blur/glass_blur@5", "noise/shot_noise@5"),
-    ]
+    data = dm.ImageSet("imagenet-c", str(tmp_path), ["noise/*", "*/5"], num_workers=0)
+    assert shown(data) == [*("noise/shot_noise@5", "blur/glass_blur@5", "noise/shot_noise@5")]
 
 
 def test_the_border_is_cut_off(tmp_path: Path) -> None:
@@ -278,7 +257,7 @@ def test_the_border_is_cut_off(tmp_path: Path) -> None:
     framed = Image.new("RGB", (36, 36), "red")
     framed.paste(Image.new("RGB", (32, 32), "blue"), (2, 2))
     framed.save(place / "banana" / "0.png")
-    data = ImageSet("objectnet", str(tmp_path), size=28)
+    data = dm.ImageSet("objectnet", str(tmp_path), size=28)
     images = data.batch(torch.tensor([0])).images
     assert images[:, 2].min() > 0.9
     assert images[:, 0].max() < 0.1
@@ -287,28 +266,28 @@ def test_the_border_is_cut_off(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda p: ImageSet("imagenet-q", p), "imagenet-c, imagenet-c-bar"),
-        (lambda p: ImageSet("imagenet-c", p + "/none"), r"75 sets .*SET/n01440764/.*zenodo"),
-        (lambda p: ImageSet("imagenet-c", p), r"has 1 sets .*parts"),
-        (lambda p: ImageSet("imagenet-c", p, ["fog/3"]), r"not fog/3"),
-        (lambda p: ImageSet("imagenet-v2", p), r"SET/0/NAME"),
-        (lambda p: ImageSet("objectnet", p), r"/CLASS/NAME.*objectnet\.dev"),
-        (lambda p: ImageSet("bg-challenge", p), r"in_to_in9\.json.*mapping=FILE.*MadryLab"),
-        (lambda p: ImageSet("bg-challenge", p, mapping=__file__), r"in_to_in9\.json"),
-        (lambda p: ImageSet("objectnet", p, mapping="own.json"), "mapping is for bg-challenge"),
-        (lambda p: ImageSet("objectnet", p, labels="folders"), "labels='folders'"),
-        (lambda p: CIFARC(p), r"brightness\.npy and labels\.npy .*2535967"),
-        (lambda p: CIFARC(p, severities=[6]), "from 1 to 5"),
-        (lambda p: CIFARC(p, corruptions=[]), "pass at least one of each"),
-        (lambda p: CIFARC(p, classes=20), "10 for CIFAR-10 or 100 for CIFAR-100"),  # type: ignore[arg-type]
-        (lambda p: CINC(), "either `source`"),
-        (lambda p: CINC(Digits(), p), "either `source`"),
-        (lambda p: CINCHoldout(Digits(), order=24), "0 to 23"),
-        (lambda p: CINC(Digits(), severity=6), r"Severity 6 is not in \[0, 5\]"),
-        (lambda p: Corrupted(Digits(), ["rain"]), "Unknown corruption 'rain'"),
-        (lambda p: CIFAR(p), r"cifar-10-batches-py/ .*cs\.toronto"),
-        (lambda p: CIFAR(p, 100), r"cifar-100-python"),
-        (lambda p: CIN3DCC(p), r"lacks .*/5"),
+        (lambda p: dm.ImageSet("imagenet-q", p), "imagenet-c, imagenet-c-bar"),
+        (lambda p: dm.ImageSet("imagenet-c", p + "/none"), r"75 sets .*SET/n01440764/.*zenodo"),
+        (lambda p: dm.ImageSet("imagenet-c", p), r"has 1 sets .*parts"),
+        (lambda p: dm.ImageSet("imagenet-c", p, ["fog/3"]), r"not fog/3"),
+        (lambda p: dm.ImageSet("imagenet-v2", p), r"SET/0/NAME"),
+        (lambda p: dm.ImageSet("objectnet", p), r"/CLASS/NAME.*objectnet\.dev"),
+        (lambda p: dm.ImageSet("bg-challenge", p), r"in_to_in9\.json.*mapping=FILE.*MadryLab"),
+        (lambda p: dm.ImageSet("bg-challenge", p, mapping=__file__), r"in_to_in9\.json"),
+        (lambda p: dm.ImageSet("objectnet", p, mapping="own.json"), "mapping is for bg-challenge"),
+        (lambda p: dm.ImageSet("objectnet", p, labels="folders"), "labels='folders'"),
+        (lambda p: dm.CIFARC(p), r"brightness\.npy and labels\.npy .*2535967"),
+        (lambda p: dm.CIFARC(p, severities=[6]), "from 1 to 5"),
+        (lambda p: dm.CIFARC(p, corruptions=[]), "pass at least one of each"),
+        (lambda p: dm.CIFARC(p, classes=20), "10 for CIFAR-10 or 100 for CIFAR-100"),  # type: ignore[arg-type]
+        (lambda p: dm.CINC(), "either `source`"),
+        (lambda p: dm.CINC(dm.Digits(), p), "either `source`"),
+        (lambda p: dm.CINCHoldout(dm.Digits(), order=24), "0 to 23"),
+        (lambda p: dm.CINC(dm.Digits(), severity=6), r"Severity 6 is not in \[0, 5\]"),
+        (lambda p: dm.Corrupted(dm.Digits(), ["rain"]), "Unknown corruption 'rain'"),
+        (lambda p: dm.CIFAR(p), r"cifar-10-batches-py/ .*cs\.toronto"),
+        (lambda p: dm.CIFAR(p, 100), r"cifar-100-python"),
+        (lambda p: dm.CIN3DCC(p), r"lacks .*/5"),
     ],
 )
 def test_refusals_name_the_layout_and_the_origin(
@@ -331,7 +310,7 @@ def test_broken_files_are_refused(tmp_path: Path, num_workers: int, batch_size: 
     broken[1].write_bytes(b"no image")
     options = {"num_workers": num_workers, "batch_size": batch_size}
     with pytest.raises(HoldfastError, match=r"[13]\.JPEG cannot be read") as error:
-        list(Clean(ImageNet(root, 32), **options).test_dataloader())
+        list(dm.Clean(dm.ImageNet(root, 32), **options).test_dataloader())
     assert "\n" not in str(error.value)
     del error
     gc.collect()
@@ -352,21 +331,21 @@ def cifar(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def levels(data: Stream) -> list[tuple[int, int]]:
+def levels(data: dm.Stream) -> list[tuple[int, int]]:
     """(corruption, severity) of each image, as the arrays above have them."""
     images = torch.cat([batch.images for batch in data.test_dataloader()])
     return [(int(a), int(b)) for a, b in (images[:, :2, 0, 0] * 255).round()]
 
 
 def test_cifar_c_settings(cifar: Path) -> None:
-    continual = CIFARC(str(cifar), num_workers=0, batch_size=7)
+    continual = dm.CIFARC(str(cifar), num_workers=0, batch_size=7)
     assert levels(continual) == [(number, 5) for number in range(15) for _ in range(6)]
-    fully = CIFARC(str(cifar), corruptions=["fog"], severities=[3], num_workers=0)
+    fully = dm.CIFARC(str(cifar), corruptions=["fog"], severities=[3], num_workers=0)
     assert levels(fully) == [(CORRUPTIONS.index("fog"), 3)] * 6
     there = (1, 2, 3, 4, 5, 4, 3, 2, 1)
-    gradual = CIFARC(str(cifar), 10, ["gaussian_noise"], there, num_workers=0)
+    gradual = dm.CIFARC(str(cifar), 10, ["gaussian_noise"], there, num_workers=0)
     assert levels(gradual) == [(0, level) for level in there for _ in range(6)]
-    endless = CIFARC(str(cifar), epochs=None)
+    endless = dm.CIFARC(str(cifar), epochs=None)
     assert endless.batch(torch.tensor([10**6 * 90])).images[0, 0, 0, 0] == 0
     assert [endless.segment_at(i) for i in (89, 90, 96)] == [14, 15, 16]
     assert endless.segment(16).start == 96
@@ -375,16 +354,16 @@ def test_cifar_c_settings(cifar: Path) -> None:
 def test_labels_of_cifar_100_are_not_cifar_10s(cifar: Path) -> None:
     np.save(cifar / "labels.npy", np.arange(30))
     with pytest.raises(HoldfastError, match=r"labels in .* up to 29"):
-        CIFARC(str(cifar))
-    assert len(CIFARC(str(cifar), classes=100, corruptions=["fog"]).parts[0].source) == 6
+        dm.CIFARC(str(cifar))
+    assert len(dm.CIFARC(str(cifar), classes=100, corruptions=["fog"]).parts[0].source) == 6
 
 
 def test_without_the_last_batch(cifar: Path, tmp_path: Path) -> None:
     """AETTA's 9,984 of 10,000: what does not fill a batch goes, in each part."""
-    data = CIFARC(str(cifar), batch_size=4, drop_last=True, num_workers=0)
+    data = dm.CIFARC(str(cifar), batch_size=4, drop_last=True, num_workers=0)
     assert levels(data) == [(number, 5) for number in range(15) for _ in range(4)]
     assert {len(batch.labels) for batch in data.test_dataloader()} == {4}
     with pytest.raises(HoldfastError, match="none has 7 images"):
-        CIFARC(str(cifar), batch_size=7, drop_last=True)
+        dm.CIFARC(str(cifar), batch_size=7, drop_last=True)
     tree(tmp_path / "r")
-    assert ImageSet("imagenet-r", str(tmp_path / "r"), batch_size=4, drop_last=True).images == 4
+    assert dm.ImageSet("imagenet-r", str(tmp_path / "r"), batch_size=4, drop_last=True).images == 4

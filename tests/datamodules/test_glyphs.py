@@ -6,10 +6,7 @@ import torch.nn.functional as F
 
 from holdfast import HoldfastError
 from holdfast.datamodules import Glyphs
-from holdfast.datamodules.sources.glyphs import (
-    LENGTH,
-    templates,
-)
+from holdfast.datamodules.sources.glyphs import LENGTH, templates
 
 
 @pytest.fixture(scope="module")

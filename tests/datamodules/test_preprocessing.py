@@ -11,7 +11,7 @@ import open_clip
 import pytest
 import timm
 import torch
-from common import plain_trainer, tiny_net
+from common import tiny_net, trainer_test
 from open_clip.transform import PreprocessCfg, image_transform_v2, merge_preprocess_dict
 from PIL import Image
 from timm.data import create_transform, resolve_data_config
@@ -20,16 +20,7 @@ from torchvision import models
 from torchvision.transforms import functional as TF
 
 from holdfast import HoldfastError
-from holdfast.datamodules import (
-    CCC,
-    CINC,
-    Clean,
-    CorrelatedLabels,
-    DatasetSource,
-    Digits,
-    ImageFolder,
-    Preprocessing,
-)
+from holdfast import datamodules as dm
 from holdfast.datamodules.sources.pixels import centred
 from holdfast.methods import Source
 from holdfast.methods.backbones.layers import Normalise
@@ -48,7 +39,7 @@ def photo(width: int, height: int) -> Image.Image:
 PHOTOS = [photo(400, 300), photo(190, 411), photo(640, 150)]
 
 
-def assert_same_pixels(preprocessing: Preprocessing, transform: Any) -> None:
+def assert_same_pixels(preprocessing: dm.Preprocessing, transform: Any) -> None:
     """Both give the network the same tensors, to the rounding of float32."""
     normalise = Normalise(preprocessing.mean, preprocessing.std)
     for image in PHOTOS:
@@ -167,10 +158,10 @@ def test_a_file_for_clip_without_known_weights(tower: Path) -> None:
 
 # ---- sources and runs ------------------------------------------------------------------------------
 
-SQUASHED = Preprocessing(size=24, resize=24, interpolation="bicubic", side="squash")
+SQUASHED = dm.Preprocessing(size=24, resize=24, interpolation="bicubic", side="squash")
 
 
-def prepared(preprocessing: Preprocessing | None = SQUASHED) -> nn.Module:
+def prepared(preprocessing: dm.Preprocessing | None = SQUASHED) -> nn.Module:
     net = tiny_net(2)
     if preprocessing is not None:
         net.preprocessing = preprocessing  # type: ignore[assignment]
@@ -186,7 +177,7 @@ def photos(tmp_path: Path) -> Path:
 
 
 def test_a_source_like_a_network(photos: Path) -> None:
-    source = ImageFolder(photos).like(prepared())
+    source = dm.ImageFolder(photos).like(prepared())
     expected = PHOTOS[0].resize((24, 24), Image.Resampling.BICUBIC)
     assert torch.equal(source.load(ZERO, ZERO)[0][0], TF.pil_to_tensor(expected))
     assert "both sides 24 (bicubic)" in source.content
@@ -197,24 +188,24 @@ def test_a_source_like_a_network(photos: Path) -> None:
 @pytest.mark.parametrize(
     "stream_of",
     [
-        lambda source: Clean(source, num_workers=0),
-        lambda source: CINC(source, each=2, epochs=2 / 30, num_workers=0),
-        lambda source: CorrelatedLabels(Clean(source, num_workers=0), delta=0),
+        lambda source: dm.Clean(source, num_workers=0),
+        lambda source: dm.CINC(source, each=2, epochs=2 / 30, num_workers=0),
+        lambda source: dm.CorrelatedLabels(dm.Clean(source, num_workers=0), delta=0),
     ],
     ids=["Clean", "CINC", "wrapper"],
 )
 def test_a_run_prepares_images_for_its_network(photos: Path, stream_of: Any) -> None:
     """Each run for its own, and the provenance of the stream says so."""
-    source = ImageFolder(photos)
+    source = dm.ImageFolder(photos)
     stream = stream_of(source)
     for net, size in ((prepared(), 24), (prepared(None), 224)):
-        plain_trainer().test(Source(net), stream, verbose=False)
+        trainer_test(Source(net), stream)
         assert stream.batch(ZERO).images.shape[-1] == size == source.size
         assert ("both sides 24 (bicubic)" in stream.identity["content"]) == (size == 24)
 
 
 def test_a_size_of_the_weights_is_no_deviation(photos: Path) -> None:
-    source = ImageFolder(photos, size=24)
+    source = dm.ImageFolder(photos, size=24)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         source.adopt(prepared())
@@ -222,25 +213,25 @@ def test_a_size_of_the_weights_is_no_deviation(photos: Path) -> None:
 
 
 def test_what_deviates_is_said(photos: Path) -> None:
-    source = ImageFolder(photos, size=32)
+    source = dm.ImageFolder(photos, size=32)
     with pytest.warns(UserWarning, match=r"shorter side 36 .*evaluated with both sides 24"):
         source.adopt(prepared())
     assert source.preprocessing == central(32)
-    chosen = DatasetSource([(PHOTOS[0], 0)], classes=1).like(central(48))
+    chosen = dm.DatasetSource([(PHOTOS[0], 0)], classes=1).like(central(48))
     with pytest.warns(UserWarning, match="evaluated with both sides 24"):
         chosen.adopt(prepared())
     assert chosen.load(ZERO, ZERO)[0].shape[-1] == 48
 
 
 def test_random_crops_take_the_size_alone(photos: Path) -> None:
-    source = ImageFolder(photos, crop="random")
-    before = ImageFolder(photos, size=24, crop="random").load(ZERO, ZERO)[0]
+    source = dm.ImageFolder(photos, crop="random")
+    before = dm.ImageFolder(photos, size=24, crop="random").load(ZERO, ZERO)[0]
     source.adopt(prepared())
     assert torch.equal(source.load(ZERO, ZERO)[0], before)
     assert "bicubic" not in source.content
 
 
 def test_sources_of_one_size_are_left_alone() -> None:
-    stream = CCC(Digits(), corruptions=["fog", "contrast"], calibration="digits")
+    stream = dm.CCC(dm.Digits(), corruptions=["fog", "contrast"], calibration="digits")
     stream.adopt(prepared())
     assert stream.source.size == 32

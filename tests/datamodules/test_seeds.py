@@ -9,29 +9,9 @@ import pytest
 from PIL import Image
 
 from holdfast import datamodules
+from holdfast import datamodules as dm
 from holdfast.benchmarks.cli import main
 from holdfast.callbacks.provenance import stream_digest
-from holdfast.datamodules import (
-    CCC,
-    CIFARC,
-    CIN3DCC,
-    CINC,
-    CCCShards,
-    CINCHoldout,
-    ClassImbalance,
-    Clean,
-    CorrelatedLabels,
-    Corrupted,
-    Deadline,
-    Digits,
-    ImageSet,
-    MixedDomains,
-    Omitting,
-    Recurring,
-    ReorderingWrapper,
-    Stream,
-    StreamWrapper,
-)
 from holdfast.datamodules.cinc import THREE_D
 
 SEEDS = (1, 2)
@@ -56,53 +36,65 @@ def root(calibration: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def corrupted(seed: int, images: int = 60) -> Corrupted:
-    return Corrupted(Digits(), ["fog", "contrast"], each=images, table="cifar", seed=seed)
+def corrupted(seed: int, images: int = 60) -> dm.Corrupted:
+    return dm.Corrupted(dm.Digits(), ["fog", "contrast"], each=images, table="cifar", seed=seed)
 
 
-def walk(root: Path, seed: int, images: int) -> CCC:
-    return CCC(Digits(), 40, 20, images, calibration="digits", seed=seed)
+def walk(root: Path, seed: int, images: int) -> dm.CCC:
+    return dm.CCC(dm.Digits(), 40, 20, images, calibration="digits", seed=seed)
 
 
 # By class: a stream of a seed, and another setting of it.
-STREAMS: dict[type[Stream], Callable[[Path, int], Iterator[Stream]]] = {
-    CCC: lambda root, seed: (walk(root, seed, n) for n in (240, 480)),
-    CCCShards: lambda root, seed: (
-        CCCShards(str(root / "shards"), 30.0, 10, n, seed=seed, shard_images=30) for n in (30, 20)
+STREAMS: dict[type[dm.Stream], Callable[[Path, int], Iterator[dm.Stream]]] = {
+    dm.CCC: lambda root, seed: (walk(root, seed, n) for n in (240, 480)),
+    dm.CCCShards: lambda root, seed: (
+        dm.CCCShards(str(root / "shards"), 30.0, 10, n, seed=seed, shard_images=30)
+        for n in (30, 20)
     ),
-    CIFARC: lambda root, seed: (
-        CIFARC(str(root / "cifar"), corruptions=["fog"], severities=[n], seed=seed) for n in (5, 4)
+    dm.CIFARC: lambda root, seed: (
+        dm.CIFARC(str(root / "cifar"), corruptions=["fog"], severities=[n], seed=seed)
+        for n in (5, 4)
     ),
-    CINC: lambda root, seed: (CINC(Digits(), each=9, severity=n, seed=seed) for n in (5, 3)),
-    CINCHoldout: lambda root, seed: (CINCHoldout(Digits(), each=n, seed=seed) for n in (9, 5)),
-    CIN3DCC: lambda root, seed: (CIN3DCC(str(root / "3dcc"), epochs=n, seed=seed) for n in (1, 2)),
-    ClassImbalance: lambda root, seed: (
-        ClassImbalance(walk(root, seed, n), 50) for n in (2000, 4000)
+    dm.CINC: lambda root, seed: (
+        dm.CINC(dm.Digits(), each=9, severity=n, seed=seed) for n in (5, 3)
     ),
-    Clean: lambda root, seed: (Clean(Digits(), images=n, seed=seed) for n in (50, 60)),
-    CorrelatedLabels: lambda root, seed: (
-        CorrelatedLabels(CINC(Digits(), each=60, seed=seed), delta=n) for n in (0.1, 0)
+    dm.CINCHoldout: lambda root, seed: (
+        dm.CINCHoldout(dm.Digits(), each=n, seed=seed) for n in (9, 5)
     ),
-    Corrupted: lambda root, seed: (corrupted(seed, n) for n in (60, 61)),
-    Deadline: lambda root, seed: (Deadline(corrupted(seed), interval=1, times=n) for n in (2, 3)),
-    ImageSet: lambda root, seed: (
-        ImageSet("imagenet-sketch", str(root / "3dcc" / name / "5"), seed=seed)
+    dm.CIN3DCC: lambda root, seed: (
+        dm.CIN3DCC(str(root / "3dcc"), epochs=n, seed=seed) for n in (1, 2)
+    ),
+    dm.ClassImbalance: lambda root, seed: (
+        dm.ClassImbalance(walk(root, seed, n), 50) for n in (1000, 2000)
+    ),
+    dm.Clean: lambda root, seed: (dm.Clean(dm.Digits(), images=n, seed=seed) for n in (50, 60)),
+    dm.CorrelatedLabels: lambda root, seed: (
+        dm.CorrelatedLabels(dm.CINC(dm.Digits(), each=60, seed=seed), delta=n) for n in (0.1, 0)
+    ),
+    dm.Corrupted: lambda root, seed: (corrupted(seed, n) for n in (60, 61)),
+    dm.Deadline: lambda root, seed: (
+        dm.Deadline(corrupted(seed), interval=1, times=n) for n in (2, 3)
+    ),
+    dm.ImageSet: lambda root, seed: (
+        dm.ImageSet("imagenet-sketch", str(root / "3dcc" / name / "5"), seed=seed)
         for name in THREE_D[:2]
     ),
-    MixedDomains: lambda root, seed: (MixedDomains(corrupted(seed), delta=n) for n in (0.1, 1.0)),
-    Omitting: lambda root, seed: (Omitting(corrupted(seed), None, pool=n) for n in (50, 60)),
-    Recurring: lambda root, seed: (Recurring(corrupted(seed), visits=n) for n in (2, 3)),
+    dm.MixedDomains: lambda root, seed: (
+        dm.MixedDomains(corrupted(seed), delta=n) for n in (0.1, 1.0)
+    ),
+    dm.Omitting: lambda root, seed: (dm.Omitting(corrupted(seed), None, pool=n) for n in (50, 60)),
+    dm.Recurring: lambda root, seed: (dm.Recurring(corrupted(seed), visits=n) for n in (2, 3)),
 }
-ABSTRACT = (Stream, StreamWrapper, ReorderingWrapper)
+ABSTRACT = (dm.Stream, dm.StreamWrapper, dm.ReorderingWrapper)
 
 
 def test_every_class_of_streams_is_here() -> None:
-    classes = {c for c in vars(datamodules).values() if isclass(c) and issubclass(c, Stream)}
+    classes = {c for c in vars(datamodules).values() if isclass(c) and issubclass(c, dm.Stream)}
     assert {*STREAMS} == {c for c in classes if c not in ABSTRACT and not isabstract(c)}
 
 
 @pytest.mark.parametrize("kind", STREAMS)
-def test_seeds_are_one_setting(kind: type[Stream], root: Path) -> None:
+def test_seeds_are_one_setting(kind: type[dm.Stream], root: Path) -> None:
     by_seed = [list(STREAMS[kind](root, seed)) for seed in SEEDS]
     ids = [[stream_digest(s.seedless(s.identity), "seed") for s in streams] for streams in by_seed]
     assert ids[0] == ids[1]
@@ -114,5 +106,5 @@ def test_seeds_are_one_setting(kind: type[Stream], root: Path) -> None:
 
 
 def test_orders_that_were_chosen_are_settings_of_their_own() -> None:
-    three, four = (CINC(Digits(), each=9, order=number) for number in (3, 4))
+    three, four = (dm.CINC(dm.Digits(), each=9, order=number) for number in (3, 4))
     assert three.seedless(three.identity)["parts"] != four.seedless(four.identity)["parts"]

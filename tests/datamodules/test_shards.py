@@ -16,21 +16,12 @@ from holdfast import HoldfastError
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.streams import memory_in_a_sentence
 from holdfast.datamodules import CCC, CCCShards, CorrelatedLabels, Digits
-from holdfast.datamodules.sources.tar import (
-    Sample,
-    Shard,
-    corruptions_in,
-    info,
-    run_name,
-    shard_name,
-    shard_size,
-    write_shard,
-)
+from holdfast.datamodules.sources import tar
 from holdfast.files import locked
 from holdfast.run_folder import read_rows
 
 SPEED, SIZE, TARGET = 10, 30, 30.0
-RUN = run_name(TARGET, SPEED, 43)
+RUN = tar.run_name(TARGET, SPEED, 43)
 NAMES = ["gaussian_noise", "contrast", "jpeg_compression"]
 
 
@@ -70,13 +61,15 @@ def read(root: Path, **kwargs: object) -> CCCShards:
 
 
 def test_official_sizes_and_names() -> None:
-    assert [shard_size(speed) for speed in (1000, 2000, 5000)] == [25_000, 26_000, 25_000]
-    assert run_name(20.0, 1000, 43) == "baseline_20_transition+speed_1000_seed_43"
-    text = info("n01440764", "a.JPEG", [("elastic_transform", 0.25), ("fog", 0.0)])
+    assert [tar.shard_size(speed) for speed in (1000, 2000, 5000)] == [25_000, 26_000, 25_000]
+    assert tar.run_name(20.0, 1000, 43) == "baseline_20_transition+speed_1000_seed_43"
+    text = tar.info("n01440764", "a.JPEG", [("elastic_transform", 0.25), ("fog", 0.0)])
     assert text == "++dir++n01440764++name++a.JPEG++n1++elastic++s1++0.25++n2++fog++s2++0.0"
-    assert corruptions_in(text) == (("elastic_transform", 0.25),)
-    text = info("c++", "a++b.jpg", [("fog", 1.0), ("snow", 0.0)])  # names that hold the separator
-    assert corruptions_in(text) == (("fog", 1.0),)
+    assert tar.corruptions_in(text) == (("elastic_transform", 0.25),)
+    text = tar.info(
+        "c++", "a++b.jpg", [("fog", 1.0), ("snow", 0.0)]
+    )  # names that hold the separator
+    assert tar.corruptions_in(text) == (("fog", 1.0),)
 
 
 def test_webdataset_reads_what_the_stream_shows(root: Path, calibration: Path) -> None:
@@ -114,14 +107,14 @@ def test_shards_are_the_stream(root: Path, calibration: Path, num_workers: int) 
 def test_generation_is_resumed(
     root: Path, copied: Path, calibration: Path, capsys: pytest.CaptureFixture
 ) -> None:
-    whole = [(root / RUN / shard_name(k)).read_bytes() for k in range(3)]
-    (copied / shard_name(1)).write_bytes(whole[1][:20_000])
-    (copied / shard_name(2)).unlink()
-    (copied / f"{shard_name(2)}.0a1b2c3d.partial").write_bytes(b"of a killed process")
+    whole = [(root / RUN / tar.shard_name(k)).read_bytes() for k in range(3)]
+    (copied / tar.shard_name(1)).write_bytes(whole[1][:20_000])
+    (copied / tar.shard_name(2)).unlink()
+    (copied / f"{tar.shard_name(2)}.0a1b2c3d.partial").write_bytes(b"of a killed process")
     assert main([*arguments(calibration, copied.parent), "--workers", "2"]) == 0
     assert not list(copied.glob("*.partial"))
     assert "2 shards written, 1 complete" in capsys.readouterr().out
-    assert [(copied / shard_name(k)).read_bytes() for k in range(3)] == whole
+    assert [(copied / tar.shard_name(k)).read_bytes() for k in range(3)] == whole
     times = {path: path.stat().st_mtime_ns for path in copied.glob("*.tar")}
     assert main(arguments(calibration, copied.parent)) == 0
     assert times == {path: path.stat().st_mtime_ns for path in copied.glob("*.tar")}
@@ -155,7 +148,7 @@ def test_two_processes_do_not_write_the_same_shard(
     with locked(tmp_path / RUN / "serial_00001.tar"):
         assert main(arguments(calibration, tmp_path)) == 2
     assert "Another process is writing" in capsys.readouterr().err
-    assert len(Shard(tmp_path / RUN / "serial_00000.tar")) == SIZE
+    assert len(tar.Shard(tmp_path / RUN / "serial_00000.tar")) == SIZE
 
 
 @pytest.mark.slow
@@ -167,7 +160,7 @@ def test_a_killed_generation_leaves_whole_shards(calibration: Path, tmp_path: Pa
         assert process.wait() == -signal.SIGKILL
     paths = sorted(tmp_path.rglob("*.tar"))
     assert len(paths) >= 2
-    assert all(len(Shard(path)) == 200 for path in paths)
+    assert all(len(tar.Shard(path)) == 200 for path in paths)
 
 
 @pytest.mark.parametrize(
@@ -188,14 +181,14 @@ def test_refusals_before_the_start(root: Path, kwargs: dict, sentence: str) -> N
 
 def test_a_shard_missing_in_the_middle_is_named(copied: Path) -> None:
     data = read(copied.parent)
-    (copied / shard_name(1)).unlink()
+    (copied / tar.shard_name(1)).unlink()
     with pytest.raises(HoldfastError, match=r"serial_00001\.tar is damaged .No such file"):
         list(data.test_dataloader())
 
 
 # ---- damaged shards ----
 
-INFO = info("folder", "name", [("fog", 1.0), ("snow", 0.5)])
+INFO = tar.info("folder", "name", [("fog", 1.0), ("snow", 0.5)])
 
 
 def jpeg() -> bytes:
@@ -207,16 +200,16 @@ def jpeg() -> bytes:
 @pytest.mark.parametrize(
     ("sample", "sentence"),
     [
-        (Sample(INFO, jpeg(), "cat"), "is damaged .*cat"),  # type: ignore[arg-type]
-        (Sample(INFO, jpeg(), -2), "has the label -2"),
-        (Sample("++dir++only", jpeg(), 0), "is damaged"),
-        (Sample(INFO, jpeg()[:200], 0), "cannot be decoded"),
+        (tar.Sample(INFO, jpeg(), "cat"), "is damaged .*cat"),  # type: ignore[arg-type]
+        (tar.Sample(INFO, jpeg(), -2), "has the label -2"),
+        (tar.Sample("++dir++only", jpeg(), 0), "is damaged"),
+        (tar.Sample(INFO, jpeg()[:200], 0), "cannot be decoded"),
     ],
 )
-def test_damaged_samples(tmp_path: Path, sample: Sample, sentence: str) -> None:
-    folder = tmp_path / run_name(TARGET, 1, 43)
+def test_damaged_samples(tmp_path: Path, sample: tar.Sample, sentence: str) -> None:
+    folder = tmp_path / tar.run_name(TARGET, 1, 43)
     folder.mkdir()
-    write_shard(folder / shard_name(0), [sample])
+    tar.write_shard(folder / tar.shard_name(0), [sample])
     stream = CCCShards(str(tmp_path), TARGET, 1, images=1, shard_images=1)
     with pytest.raises(HoldfastError, match=sentence) as error:
         stream.batch(torch.arange(1))
@@ -225,7 +218,7 @@ def test_damaged_samples(tmp_path: Path, sample: Sample, sentence: str) -> None:
 
 @pytest.mark.parametrize("keep", [0, 700, 20_480])
 def test_cut_shards_are_refused(copied: Path, keep: int) -> None:
-    path = copied / shard_name(0)
+    path = copied / tar.shard_name(0)
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(HoldfastError, match=r"serial_00000\.tar.*(damaged|contains)") as error:
         list(read(copied.parent).test_dataloader())
@@ -234,12 +227,12 @@ def test_cut_shards_are_refused(copied: Path, keep: int) -> None:
 
 @pytest.mark.parametrize("at", [1024 + 130, 1024, 148])  # a length, a name, a checksum
 def test_flipped_bits_are_refused(copied: Path, at: int) -> None:
-    path = copied / shard_name(0)
+    path = copied / tar.shard_name(0)
     content = bytearray(path.read_bytes())
     content[at] ^= 1
     path.write_bytes(content)
     with pytest.raises(HoldfastError, match=r"serial_00000\.tar is damaged"):
-        Shard(path)
+        tar.Shard(path)
 
 
 def test_from_the_command_line(root: Path, tmp_path: Path) -> None:

@@ -8,66 +8,55 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from common import joined, plain_trainer, same
+from common import joined, same, trainer_test
 from PIL import Image
 
 from holdfast import HoldfastError, datamodules
+from holdfast import datamodules as dm
 from holdfast.benchmarks.presets import presets
 from holdfast.callbacks import RunRecord
 from holdfast.callbacks.provenance import stream_digest
-from holdfast.datamodules import (
-    CCC,
-    Batch,
-    ClassImbalance,
-    CorrelatedLabels,
-    Corrupted,
-    Digits,
-    Glyphs,
-    ImageFolder,
-    MixedDomains,
-    Omitting,
-    Recurring,
-    Stream,
-)
 from holdfast.datamodules.label_shift import correlated_order
 from holdfast.methods import BNAdapt
 
 EACH, NAMES = 80, ("gaussian_noise", "fog", "contrast")
 
 
-def inner(each: int = EACH, names: tuple[str, ...] = NAMES) -> Corrupted:
-    return Corrupted(Digits(), names, [3], each=each, num_workers=0, batch_size=40)
+def inner(each: int = EACH, names: tuple[str, ...] = NAMES) -> dm.Corrupted:
+    return dm.Corrupted(dm.Digits(), names, [3], each=each, num_workers=0, batch_size=40)
 
 
-def walk(**own: Any) -> CCC:
+def walk(**own: Any) -> dm.CCC:
     options = {"calibration": "digits", "corruptions": ["fog", "contrast"], "num_workers": 0, **own}
-    return CCC(Digits(), 40, 20, 240, **options)
+    return dm.CCC(dm.Digits(), 40, 20, 240, **options)
 
 
-WRAPPERS: dict[str, Callable[..., Stream]] = {
+WRAPPERS: dict[str, Callable[..., dm.Stream]] = {
     "none": walk,
-    "correlated": lambda **own: CorrelatedLabels(inner(), **own),
-    "sorted": lambda **own: CorrelatedLabels(inner(), delta=0, **own),
-    "correlated over segments": lambda **own: CorrelatedLabels(walk(), window=100, **own),
-    "imbalanced": lambda **own: ClassImbalance(inner(), 5, **own),
-    "recurring": lambda **own: Recurring(inner(20), 3, **own),
-    "mixed": lambda **own: MixedDomains(inner(), **own),
-    "dynamic": lambda **own: MixedDomains(inner(), delta=0.5, **own),
-    "omitting": lambda **own: Omitting(inner(), None, 100, images=240, **{"num_workers": 0, **own}),
-    "mixed and correlated": lambda **own: CorrelatedLabels(MixedDomains(inner()), **own),
-    "imbalanced, recurring": lambda **own: Recurring(ClassImbalance(inner(40), 5), 2, **own),
+    "correlated": lambda **own: dm.CorrelatedLabels(inner(), **own),
+    "sorted": lambda **own: dm.CorrelatedLabels(inner(), delta=0, **own),
+    "correlated over segments": lambda **own: dm.CorrelatedLabels(walk(), window=100, **own),
+    "imbalanced": lambda **own: dm.ClassImbalance(inner(), 5, **own),
+    "recurring": lambda **own: dm.Recurring(inner(20), 3, **own),
+    "mixed": lambda **own: dm.MixedDomains(inner(), **own),
+    "dynamic": lambda **own: dm.MixedDomains(inner(), delta=0.5, **own),
+    "omitting": lambda **own: dm.Omitting(
+        inner(), None, 100, images=240, **{"num_workers": 0, **own}
+    ),
+    "mixed and correlated": lambda **own: dm.CorrelatedLabels(dm.MixedDomains(inner()), **own),
+    "imbalanced, recurring": lambda **own: dm.Recurring(dm.ClassImbalance(inner(40), 5), 2, **own),
 }
 
 
 @pytest.fixture(scope="module", params=WRAPPERS)
-def case(request: pytest.FixtureRequest) -> tuple[Callable[..., Stream], Batch]:
+def case(request: pytest.FixtureRequest) -> tuple[Callable[..., dm.Stream], dm.Batch]:
     """A wrapper, and its whole stream made at once."""
     make = WRAPPERS[request.param]
     data = make()
     return make, data.batch(torch.arange(data.images or 0))
 
 
-Case = tuple[Callable[..., Stream], Batch]
+Case = tuple[Callable[..., dm.Stream], dm.Batch]
 
 STREAM_IDS = {  # as in runs recorded by 0.2.0
     "none": "07b52fee9116",
@@ -93,9 +82,9 @@ def test_streams_have_the_ids_of_earlier_versions(name: str) -> None:
 def test_start_and_batch_size_change_nothing(case: Case) -> None:
     make, whole = case
     middle = torch.tensor([47, 3, 31])
-    assert same(make().batch(middle), Batch(*(part[middle] for part in whole)))
+    assert same(make().batch(middle), dm.Batch(*(part[middle] for part in whole)))
     rest = make(start=29, batch_size=33, num_workers=0).test_dataloader()
-    assert same(joined(rest), Batch(*(part[29:] for part in whole)))
+    assert same(joined(rest), dm.Batch(*(part[29:] for part in whole)))
 
 
 def test_workers_change_nothing() -> None:
@@ -106,7 +95,7 @@ def test_workers_change_nothing() -> None:
 def test_labels_without_pixels(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     make, whole = case
     data = make()
-    monkeypatch.setattr(Digits, "load", None)
+    monkeypatch.setattr(dm.Digits, "load", None)
     assert torch.equal(data.labels(torch.arange(data.images or 0)), whole.labels)
 
 
@@ -150,7 +139,7 @@ def test_correlation_grows_as_delta_falls() -> None:
         neighbours_alike(data.labels(torch.arange(480)))
         for data in (
             inner(480, ("fog",)),
-            *(CorrelatedLabels(inner(480, ("fog",)), delta) for delta in (10, 0.1, 0)),
+            *(dm.CorrelatedLabels(inner(480, ("fog",)), delta) for delta in (10, 0.1, 0)),
         )
     ]
     assert alike == sorted(alike)
@@ -179,7 +168,7 @@ def test_as_many_classes_in_a_batch_as_in_the_official_orders(
 
 
 def test_labels_that_are_hardly_correlated_are_said() -> None:
-    weak = CorrelatedLabels(inner(480, ("fog",)), delta=10)
+    weak = dm.CorrelatedLabels(inner(480, ("fog",)), delta=10)
     with pytest.warns(UserWarning, match="9 classes in a batch of 64.* fewer slots"):
         weak.setup("test")
     found, independent = weak.classes_in_a_batch
@@ -209,14 +198,16 @@ def test_every_member_of_a_window_comes_once(delta: float) -> None:
 
 
 def test_imbalance_has_the_ratio() -> None:
-    data = ClassImbalance(Corrupted(Glyphs(classes=5), ["fog"], each=4000, num_workers=0), 20)
+    data = dm.ClassImbalance(
+        dm.Corrupted(dm.Glyphs(classes=5), ["fog"], each=4000, num_workers=0), 20
+    )
     counts = data.labels(torch.arange(data.images or 0)).bincount().sort(descending=True).values
     shares = counts / counts[0]
     assert shares.tolist() == pytest.approx([20 ** (-r / 4) for r in range(5)], rel=0.12)
 
 
 def test_visits_repeat_the_images_in_another_order() -> None:
-    data = Recurring(inner(20), 3)
+    data = dm.Recurring(inner(20), 3)
     first, second = (data.batch(torch.arange(60) + 60 * visit) for visit in (0, 1))
     for number in range(3):
         rows = slice(20 * number, 20 * number + 20)
@@ -227,7 +218,7 @@ def test_visits_repeat_the_images_in_another_order() -> None:
 
 
 def test_dynamic_domains_have_random_lengths() -> None:
-    data = MixedDomains(inner(), delta=0.5)
+    data = dm.MixedDomains(inner(), delta=0.5)
     segments = [data.segment(data.segment_at(i)) for i in range(240)]
     lengths = {segment.count for segment in segments}
     assert len(lengths) > 3
@@ -235,19 +226,19 @@ def test_dynamic_domains_have_random_lengths() -> None:
 
 
 def test_what_cannot_be_reordered_is_refused(tmp_path: Path) -> None:
-    unlabelled = ImageFolder(photographs(tmp_path), size=8, crop="center", labels="unknown")
-    for wrapper in (CorrelatedLabels, ClassImbalance):
+    unlabelled = dm.ImageFolder(photographs(tmp_path), size=8, crop="center", labels="unknown")
+    for wrapper in (dm.CorrelatedLabels, dm.ClassImbalance):
         with pytest.raises(HoldfastError, match=wrapper.__name__):
-            wrapper(Corrupted(unlabelled, ["fog"], each=2)).batch(torch.arange(2))
+            wrapper(dm.Corrupted(unlabelled, ["fog"], each=2)).batch(torch.arange(2))
     with pytest.raises(HoldfastError, match="images=NUMBER"):
-        Recurring(CCC(Digits(), 40, images=None, calibration="digits"))
+        dm.Recurring(dm.CCC(dm.Digits(), 40, images=None, calibration="digits"))
     with pytest.raises(HoldfastError, match="window=50"):
-        CorrelatedLabels(inner_precorrupted(), window=50)
+        dm.CorrelatedLabels(inner_precorrupted(), window=50)
     with pytest.raises(HoldfastError, match="delta"):
-        CorrelatedLabels(inner(), delta=-1)
+        dm.CorrelatedLabels(inner(), delta=-1)
 
 
-def inner_precorrupted() -> Stream:
+def inner_precorrupted() -> dm.Stream:
     data = inner()
     data.precorrupted = True
     return data
@@ -284,8 +275,8 @@ def instantiated(config: dict[str, Any]) -> Any:
 def test_a_run_on_one(tmp_path: Path) -> None:
     """In a Trainer; the record's provenance names the order."""
     record = RunRecord(tmp_path / "run")
-    data = CorrelatedLabels(inner(480, ("fog",)), delta=0, batch_size=120)
-    plain_trainer(callbacks=[record]).test(BNAdapt("digits"), datamodule=data, verbose=False)
+    data = dm.CorrelatedLabels(inner(480, ("fog",)), delta=0, batch_size=120)
+    trainer_test(BNAdapt("digits"), data, record)
     rows = (tmp_path / "run" / "record.jsonl").read_text().splitlines()
     assert len(rows) == 4
     provenance = json.loads((tmp_path / "run" / "provenance.json").read_text())

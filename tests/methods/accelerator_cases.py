@@ -19,17 +19,7 @@ from torch import Tensor
 from watchers import ESTIMATORS, RESETS, ruined
 
 from holdfast import HoldfastError
-from holdfast.callbacks import (
-    ASR,
-    DisagreementReset,
-    EntropyDrift,
-    KLDrift,
-    PeriodicReset,
-    RunRecord,
-    SoftmaxScore,
-    Watch,
-    WeightedFlips,
-)
+from holdfast import callbacks as cb
 from holdfast.callbacks.curves import Later
 from holdfast.methods.backbones.layers import normalised
 from holdfast.methods.distributed import averaged, join_batches
@@ -37,10 +27,7 @@ from holdfast.methods.testing import image_batches, spoiled
 from holdfast.run_folder import ROWS, read_rows
 
 __all__ = ["accelerator"]
-pytestmark = [
-    quiet,
-    pytest.mark.filterwarnings("ignore:.*not finite", "ignore:.*replaces the"),
-]
+pytestmark = [quiet, pytest.mark.filterwarnings("ignore:.*not finite", "ignore:.*replaces the")]
 
 # The host's waits for a step after the first: one reads the check for finite numbers and the trace. One
 # more: which samples count, what a memory takes, whether CoTTA needs views, whether LAME is done. DeYO
@@ -55,14 +42,16 @@ METHODS = [name for name in TABLE if "bn" not in TABLE[name].refuses]
 LIMITS |= {"DeYO": 3, "DeYO-pixels": 3, "ETA-ASR": 3, "PEA": 3}
 WATCHERS = {
     **ESTIMATORS,
-    "WeightedFlips": lambda: WeightedFlips(f=None, held=24, stop=2, at_once=6, any_backbone=True),
+    "WeightedFlips": lambda: cb.WeightedFlips(
+        f=None, held=24, stop=2, at_once=6, any_backbone=True
+    ),
 }
 RECOVERIES = {
     **RESETS,
-    "Entropy": lambda _: EntropyDrift(),
-    "KL": lambda _: KLDrift(),
-    "Disagreement": lambda _: DisagreementReset(0.1),
-    "ASR": lambda _: ASR(start=0.9),
+    "Entropy": lambda _: cb.EntropyDrift(),
+    "KL": lambda _: cb.KLDrift(),
+    "Disagreement": lambda _: cb.DisagreementReset(0.1),
+    "ASR": lambda _: cb.ASR(start=0.9),
 }
 WITH_VIEWS = (
     *("CoTTA", "ROID", "CMF", "RoTTA", "PeTTA", "RMT", "SANTA"),
@@ -141,9 +130,9 @@ def test_estimators_resets_and_a_resumed_watch(name: str, accelerator: Any) -> N
     watchers, resets = [*WATCHERS.items()][place % 3 :: 3], [*RECOVERIES.values()]
     heard, net = watchers[-1][0], tiny_net()
     reset = resets[place % len(resets)](heard)
-    if isinstance(reset, ASR) and TABLE[name].changes == "no":
-        reset = PeriodicReset(2)
-    watch = Watch(TABLE[name].make(net).to(accelerator), [make() for _, make in watchers], reset)
+    if isinstance(reset, cb.ASR) and TABLE[name].changes == "no":
+        reset = cb.PeriodicReset(2)
+    watch = cb.Watch(TABLE[name].make(net).to(accelerator), [make() for _, make in watchers], reset)
     good = [images.to(accelerator) for images in image_batches(2, size=SIZES.get(name, 6))]
     assert watch.step(spoiled(good[0])).device == accelerator
     watch.step(good[1])
@@ -168,8 +157,8 @@ class Waits(Callback):
 def test_a_run_with_record_and_progress_waits_no_more(tmp_path: Path, accelerator: Any) -> None:
     """Rows wait on the accelerator, and a checkpoint writes them."""
     steps, data = Waits(), TensorStream(torch.rand(12, 6, 3, 8, 8))
-    record, reader = RunRecord(tmp_path), Row()
-    callbacks = [record, SoftmaxScore(), reader, steps]
+    record, reader = cb.RunRecord(tmp_path), Row()
+    callbacks = [record, cb.SoftmaxScore(), reader, steps]
     record._later = Later(steps=5, seconds=60)
     strategy = SingleDeviceStrategy(accelerator, Pretended())
     trainer = plain_trainer(

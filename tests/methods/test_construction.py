@@ -134,8 +134,14 @@ def test_a_method_may_have_abstract_bases() -> None:
     assert Distant(tiny_net()).distance(torch.ones(4)) == 2
 
 
-def test_importing_methods_changes_no_logger_and_no_filter() -> None:
+def test_imports() -> None:
+    """Of corruptions: numpy, torch and cv2 only; of methods: no logger and no filter is changed."""
     code = """
+import sys, numpy, torch, cv2
+before = {*sys.modules}
+from holdfast.datamodules.corruptions import augmentation, imagecorruptions
+more = {name.partition('.')[0] for name in {*sys.modules} - before} - {*sys.stdlib_module_names}
+assert more == {'holdfast'}, more
 import logging, warnings
 import lightning.pytorch, torchmetrics, torchvision, timm, torch.distributed
 def state():
@@ -147,6 +153,7 @@ import holdfast.methods, holdfast.callbacks
 after = state()
 assert {n: after[0].get(n) for n in before[0]} == before[0], "a logger"
 assert after[1] == before[1], "the filters of warnings"
+assert not hasattr(holdfast.datamodules, 'Nothing')
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
     assert logging.getLogger("lightning.pytorch.utilities.rank_zero").filters == []

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from common import TensorStream, plain_trainer, tiny_net
+from common import TensorStream, plain_trainer, tiny_net, trainer_test
 from lightning.pytorch import LightningDataModule
 from lightning.pytorch.loggers import CSVLogger
 from torch import Tensor
@@ -21,20 +21,10 @@ from torchmetrics.classification import MulticlassAccuracy, MulticlassF1Score
 from torchmetrics.functional.classification import multiclass_calibration_error
 
 from holdfast import HoldfastError
+from holdfast import callbacks as cb
 from holdfast.batch import as_batch
-from holdfast.callbacks import (
-    AETTA,
-    AccuracyReset,
-    AdvPerturb,
-    PeriodicReset,
-    RunRecord,
-    SegmentReset,
-    SoftmaxScore,
-    StreamCheckpoint,
-    Watch,
-)
 from holdfast.datamodules import Clean, Corrupted, Digits
-from holdfast.methods import EATA, CoTTA, RDumb, RoTTA, Source, Tent, TTAMethod
+from holdfast.methods import EATA, RDumb, RoTTA, Source, Tent, TTAMethod
 from holdfast.methods.backbones import load_backbone
 from holdfast.run_folder import PROVENANCE, ROWS
 
@@ -82,9 +72,9 @@ def test_ordinary_batches(kind: str) -> None:
     method, alone = Tent(tiny_net()), Tent(tiny_net())
     alone.load_state_dict(method.state_dict())
     make, images = KINDS[kind]
-    found = plain_trainer().test(method, loader(make, images), verbose=False)
+    found = trainer_test(method, loader(make, images))
     logits = online(alone)
-    assert found[0]["accuracy_per_image"] == pytest.approx(
+    assert found["accuracy_per_image"] == pytest.approx(
         float((logits.argmax(1) == Y).float().mean())
     )
     for name, value in alone.backbone.state_dict().items():
@@ -95,7 +85,7 @@ def test_images_that_a_loader_leaves_out() -> None:
     """As in many forecasting benchmarks (Autoformer#104)."""
     rows = DataLoader(TensorDataset(X, Y), batch_size=10, drop_last=True)
     with pytest.warns(UserWarning, match="leaves out the last 4 images"):
-        plain_trainer().test(Source(tiny_net()), rows, verbose=False)
+        trainer_test(Source(tiny_net()), rows)
 
 
 WRONG: dict[str, tuple[Callable[[Tensor, Tensor], Any], str]] = {
@@ -116,7 +106,7 @@ WRONG: dict[str, tuple[Callable[[Tensor, Tensor], Any], str]] = {
 def test_other_batches_are_refused(kind: str) -> None:
     make, sentence = WRONG[kind]
     with pytest.raises(HoldfastError, match=sentence) as error:
-        plain_trainer().test(Source(tiny_net()), loader(make), verbose=False)
+        trainer_test(Source(tiny_net()), loader(make))
     assert "\n" not in str(error.value)
 
 
@@ -124,14 +114,14 @@ def test_other_batches_are_refused(kind: str) -> None:
 def test_bytes_are_refused_in_every_batch(way: str) -> None:
     """As floats, in the second batch; nothing has changed then."""
     method, wrong = Tent(tiny_net()), torch.cat([X[:8], BYTES[8:].float()])
-    watch = Watch(method, [SoftmaxScore()])
+    watch = cb.Watch(method, [cb.SoftmaxScore()])
     method.adapt(X[:8])
     before = {name: value.clone() for name, value in method.backbone.state_dict().items()}
     if way == "Trainer":
         method.reset()
     ways: dict[str, Callable[[], Any]] = {
         "Watch": lambda: watch.step(wrong[8:16]),
-        "Trainer": lambda: plain_trainer().test(method, loader(images=wrong), verbose=False),
+        "Trainer": lambda: trainer_test(method, loader(images=wrong)),
     }
     with pytest.raises(HoldfastError, match=r"values up to 255\..* divide bytes by 255"):
         ways[way]()
@@ -143,14 +133,14 @@ def test_bytes_are_refused_in_every_batch(way: str) -> None:
 
 def test_a_second_test_says_that_it_goes_on() -> None:
     method = Tent(tiny_net())
-    plain_trainer().test(method, loader(), verbose=False)
+    trainer_test(method, loader())
     with pytest.warns(UserWarning, match=r"Tent goes on .* after 3 steps.* reset\(\)"):
-        plain_trainer().test(method, loader(), verbose=False)
+        trainer_test(method, loader())
     assert method.step_count == 6
 
 
 def test_without_labels_nothing_is_scored(tmp_path: Path) -> None:
-    trainer = plain_trainer(callbacks=[RunRecord(tmp_path)])
+    trainer = plain_trainer(callbacks=[cb.RunRecord(tmp_path)])
     with pytest.warns(UserWarning, match="No image has a known label"):
         assert trainer.test(Tent(tiny_net()), DataLoader(X, batch_size=8), verbose=False) == [{}]
     rows = [json.loads(line) for line in (tmp_path / ROWS).read_text().splitlines()]
@@ -159,14 +149,8 @@ def test_without_labels_nothing_is_scored(tmp_path: Path) -> None:
 
 
 def test_two_loaders_are_two_segments(tmp_path: Path) -> None:
-    score, reset = SoftmaxScore(), AccuracyReset("SoftmaxScore", floor=0.0)
-    watch = [
-        RunRecord(tmp_path),
-        score,
-        AETTA(layers=["2"]),
-        SegmentReset(),
-        reset,
-    ]
+    score, reset = cb.SoftmaxScore(), cb.AccuracyReset("SoftmaxScore", floor=0.0)
+    watch = [cb.RunRecord(tmp_path), score, cb.AETTA(layers=["2"]), cb.SegmentReset(), reset]
     method = RoTTA(tiny_net(), every=8)
     trainer = plain_trainer(callbacks=watch)
     trainer.test(method, [loader(), loader(lambda x, y: {"image": x, "label": y})], verbose=False)
@@ -179,7 +163,7 @@ def test_two_loaders_are_two_segments(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_needs_a_stream(tmp_path: Path) -> None:
-    trainer = plain_trainer(callbacks=[StreamCheckpoint(tmp_path)])
+    trainer = plain_trainer(callbacks=[cb.StreamCheckpoint(tmp_path)])
     with pytest.raises(HoldfastError, match="StreamCheckpoint needs a stream"):
         trainer.test(Source(tiny_net()), loader(), verbose=False)
 
@@ -202,42 +186,23 @@ class OwnTransfer(LightningDataModule):
 def test_hooks_of_a_data_module_come_first() -> None:
     plain, own = Tent(tiny_net()), Tent(tiny_net())
     own.load_state_dict(plain.state_dict())
-    plain_trainer().test(plain, loader(), verbose=False)
-    plain_trainer().test(own, datamodule=OwnTransfer(), verbose=False)
+    trainer_test(plain, loader())
+    trainer_test(own, OwnTransfer())
     assert torch.equal(own.predict(X), plain.predict(X))
     OwnTransfer.wrap = staticmethod(lambda batch: batch)  # type: ignore[method-assign]
     with pytest.raises(HoldfastError, match=r"returned a tuple.*as_batch"):
-        plain_trainer().test(own, datamodule=OwnTransfer(), verbose=False)
+        trainer_test(own, OwnTransfer())
 
 
 def test_eata_looks_ahead_in_any_loader() -> None:
     net = tiny_net()
     of_stream, of_loader = EATA(net, fisher_images=16), EATA(net, fisher_images=16)
     stream = TensorStream(X.view(3, 8, 3, 8, 8), Y.view(3, 8))
-    plain_trainer().test(of_stream, datamodule=stream, verbose=False)
-    plain_trainer().test(of_loader, loader(images=BYTES), verbose=False)
+    trainer_test(of_stream, stream)
+    trainer_test(of_loader, loader(images=BYTES))
     assert of_loader.learnt["batches"] == 2
     for one, other in zip(*(m.learnt["fisher"] for m in (of_stream, of_loader)), strict=True):
         assert torch.equal(one, other)
-
-
-@pytest.mark.parametrize("kind", [Tent, EATA, RoTTA, CoTTA])
-def test_a_default_trainer_adapts_to_the_same_bits(kind: type[TTAMethod]) -> None:
-    """Though it would run the test in inference mode; all methods' contract runs in one, too."""
-    net, found = tiny_net(), []
-    for options in ({}, {"inference_mode": False}):
-        torch.manual_seed(0)
-        watch = [SoftmaxScore(), AETTA(layers=["2"]), AdvPerturb(net), PeriodicReset(every=2)]
-        method = kind(net)
-        trainer = plain_trainer(callbacks=watch, **options)
-        scores = trainer.test(method, [loader(), loader()], verbose=False)[0]
-        found.append((scores, method.state_dict()))
-    assert found[0][0] == found[1][0]
-    assert all(torch.equal(a, b) for a, b in zip(*map(tensors, found), strict=True))
-
-
-def tensors(found: tuple[Any, dict[str, Any]]) -> list[Tensor]:
-    return [value for value in found[1].values() if isinstance(value, Tensor)]
 
 
 @pytest.mark.parametrize("data", ["tensors", "pairs", "stream"])
@@ -246,7 +211,7 @@ def test_predict_adapts_and_returns_logits(data: str) -> None:
     stream = Corrupted(Digits(), ["fog"], each=24, batch_size=8, num_workers=0)
     images = torch.cat([batch.images for batch in stream.predict_dataloader()])
     pairs = TensorDataset(images, Y)
-    trainer = plain_trainer(callbacks=[SoftmaxScore(), PeriodicReset(every=2)])
+    trainer = plain_trainer(callbacks=[cb.SoftmaxScore(), cb.PeriodicReset(every=2)])
     method, alone = Tent(net), RDumb(net, every=2)
     alone.loss = method.loss  # type: ignore[method-assign]
     if data == "stream":
@@ -279,7 +244,7 @@ def test_metrics_of_ones_own() -> None:
     labels[:3] = -1
     method = RDumb(net := tiny_net(), metrics={"f1": f1, "top3": MulticlassAccuracy(5, top_k=3)})
     data = DataLoader(TensorDataset(X, labels), batch_size=8)
-    found = plain_trainer().test(method, data, verbose=False)[0]
+    found = trainer_test(method, data)
     logits = online(RDumb(net)).detach()
     both = MetricCollection({"f1": MulticlassF1Score(5), "top3": MulticlassAccuracy(5, top_k=3)})
     for name, value in both(logits[3:], labels[3:]).items():

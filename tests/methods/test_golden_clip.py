@@ -121,10 +121,7 @@ def test_tpt(name: str, lr: float, settings: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     ("name", "optimizer"),
-    [
-        ("adamw", partial(AdamW, lr=5e-4)),
-        ("adam", partial(Adam, lr=1e-3, weight_decay=0.01)),
-    ],
+    [("adamw", partial(AdamW, lr=5e-4)), ("adam", partial(Adam, lr=1e-3, weight_decay=0.01))],
 )
 def test_batclip(name: str, optimizer: Any) -> None:
     theirs, method = opened("batclip"), BATCLIP(backbone(), optimizer)

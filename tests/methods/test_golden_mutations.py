@@ -34,13 +34,13 @@ def of(trace: str) -> Callable[[Callable, str, str], Mutation]:
     return lambda function, old, new: Mutation(function, old, new, trace)
 
 
-tent = of("tta/ccc_tent_lr0.00025 float32")
-eta = of("tta/ccc_eta_lr0.002 float32")
-eata = of("tta/ccc_eata_lr0.002_k8 float32")
-rdumb = of("tta/ccc_rdumb_lr0.002_reset10 float32")
-rpl = of("tta/ccc_rpl_lr0.0005 float32")
-cotta = of("tta/ccc_cotta_lr0.1_ema0.9 float32")
-sar = of("tta/sar_lr0.01 float32")
+tent = of("tta/ccc_tent_lr0.00025 float64")
+eta = of("tta/ccc_eta_lr0.002 float64")
+eata = of("tta/ccc_eata_lr0.002_k8 float64")
+rdumb = of("tta/ccc_rdumb_lr0.002_reset10 float64")
+rpl = of("tta/ccc_rpl_lr0.0005 float64")
+cotta = of("tta/ccc_cotta_lr0.1_ema0.9 float64")
+sar = of("tta/sar_lr0.01 float64")
 resetting = of("tta/sar_lr0.05_reset float64")
 sotta = of("sotta/esm_adam_lr0.001_learnedstats0.2 float64")
 rotta = of("rotta/full_default float32")
@@ -49,19 +49,19 @@ memo = of("tta3/memo_lr0.005_n8_alpha0.1 float64")
 rem = of("tta3/rem_adam0.001_m0.1_n3 float64")
 santa = of("tta3/santa_lr0.05_identity_proj32 float64")
 gtta = of("tta3/gtta_lr0.001_mixup float64")
-petta = of("tta2/petta_official_ce float32")
+petta = of("tta2/petta_official_ce float64")
 neo = of("tta4/neo_bn float64")
 t3a = of("tta4/t3a_bn40_M5 float64")
 shot = of("tta4/shot_ttab_bn_lr0.001 float64")
 zerosiam = of("tta4/zerosiam_vit_lr0.05_p0.1 float64")
 lcotta = of("tta4/lcotta_bn_lr0.00015_n3_w6_step2 float64")
-petal = of("petal/fim_perc0.3_spw1e-3 float32")
+petal = of("petal/fim_perc0.3_spw1e-3 float64")
 
 MUTATIONS = [
-    of("tta/ccc_pretrained float32")(
+    of("tta/ccc_pretrained float64")(
         m.TTAMethod.predict_by, "logits(network, images)", "logits(network, images.flip(3))"
     ),
-    of("tta/ccc_batchnorm float32")(
+    of("tta/ccc_batchnorm float64")(
         use_batch_statistics, "in batch_norms(module)", "in [*batch_norms(module)][1:]"
     ),
     tent(m.Tent.loss, ".mean()", ".sum()"),

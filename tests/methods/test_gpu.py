@@ -12,10 +12,7 @@ from holdfast.datamodules.corruptions import CORRUPTIONS, EXTRA, corrupt
 
 if not torch.cuda.is_available():
     pytest.skip("needs an NVIDIA GPU", allow_module_level=True)
-pytestmark = [
-    quiet,
-    pytest.mark.filterwarnings("ignore:.*not finite", "ignore:.*replaces the"),
-]
+pytestmark = [quiet, pytest.mark.filterwarnings("ignore:.*not finite", "ignore:.*replaces the")]
 # Whose random numbers come from the device's generator.
 DRAWING = (*WITH_VIEWS, "DeYO")
 

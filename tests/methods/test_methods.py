@@ -1,6 +1,5 @@
 """Every method of the table on every kind of backbone, held to what all methods promise."""
 
-import json
 import math
 import re
 import warnings
@@ -14,7 +13,7 @@ import timm
 import torch
 from common import tiny_net
 from lightning.pytorch.cli import LightningArgumentParser
-from table import FIRST, NET_OF, PAIRS, TABLE, on_every_net, quiet, sgd
+from table import FIRST, NET_OF, TABLE, on_every_net, quiet, sgd
 from timm.layers import BatchNormAct2d
 from torch import Tensor, nn
 from torch.optim import SGD
@@ -22,73 +21,50 @@ from torchvision.models import VisionTransformer as VisionModel
 from torchvision.transforms.v2 import functional as tv
 
 from holdfast import HoldfastError, methods
-from holdfast.benchmarks.presets import CONFIGS, presets, with_presets
+from holdfast.benchmarks.presets import CONFIGS, preset, presets
 from holdfast.features import classifier
-from holdfast.methods import (
-    BNEMA,
-    ETA,
-    FOA,
-    MEMO,
-    REM,
-    RMT,
-    BNAdapt,
-    CoTTA,
-    RoTTA,
-    Source,
-    Tent,
-    TTAMethod,
-)
+from holdfast.methods import testing
 from holdfast.methods.foa import drawn, evolved, first_distribution
-from holdfast.methods.functional import (
-    likelihood_ratio,
-    redundancy_limit,
-    softmax_entropy,
-)
+from holdfast.methods.functional import likelihood_ratio, redundancy_limit, softmax_entropy
 from holdfast.methods.parts import augmix
 from holdfast.methods.parts import views as views_module
 from holdfast.methods.parts.norm import NORMS
 from holdfast.methods.parts.teacher import TeacherMethod
-from holdfast.methods.testing import (
-    CHECKS,
-    NETS,
-    check_method,
-    differing,
-    image_batches,
-    tensors,
-    verify,
-    vision_transformer,
-)
 
 # ---- what all methods promise ---------------------------------------------------------------------
 
-# On the first network that a method takes, everything; on others what depends on their layers, which CLIP's
-# image tower has from the vision transformer.
-LAYERS = ("deterministic", "unusual_images")
 
-
-@pytest.mark.parametrize(("name", "net"), [p for p in PAIRS if p in FIRST or p[1] != "clip"])
+@on_every_net
 def test_promises(name: str, net: str) -> None:
-    """`check_method` checks the same, on all networks and memory over more steps."""
+    """On the first network that a method takes, everything; on others what depends on their layers.
+
+    `check_method` checks the same, on all networks and memory over more steps. What a step changes is
+    checked more closely below.
+    """
     first, wrong = (name, net) in FIRST, {}
-    for check in CHECKS if first else LAYERS:
-        if net != "bn" and CHECKS[check].on_bn_only:
+    for check, entry in testing.CHECKS.items():
+        if check == "changes" or not (first or check == "unusual_images"):
+            continue
+        if net != "bn" and entry.on_bn_only:
             continue
         try:
-            verify(check, TABLE[name].make, net, **({"steps": 20} if check == "memory" else {}))
+            testing.verify(
+                check, TABLE[name].make, net, **({"steps": 20} if check == "memory" else {})
+            )
         except HoldfastError as error:
             wrong[check] = str(error)
     expected = {"predict_foretells"} if first and not TABLE[name].foretells else set()
     assert wrong.keys() == expected, wrong
 
 
-class Random(Tent):
+class Random(methods.Tent):
     """Draws random numbers that depend on what else draws some."""
 
     def loss(self, logits: Tensor, images: Tensor) -> Tensor:
         return super().loss(logits, images) * torch.rand(())
 
 
-class Forgetful(Tent):
+class Forgetful(methods.Tent):
     """Keeps state that neither resets nor checkpoints know of, and that keeps a gradient graph alive."""
 
     total: Any = 0.0
@@ -98,7 +74,7 @@ class Forgetful(Tent):
         return super().loss(logits, images) * self.total.detach()
 
 
-class Learning(Tent):
+class Learning(methods.Tent):
     """Learns in `predict_by`, so also when it predicts."""
 
     def predict_by(self, network: Any, images: Tensor) -> Tensor:
@@ -106,7 +82,7 @@ class Learning(Tent):
         return super().predict_by(network, images) / self.state["seen"]
 
 
-class Unbounded(Tent):
+class Unbounded(methods.Tent):
     """Divides by what may be zero."""
 
     def loss(self, logits: Tensor, images: Tensor) -> Tensor:
@@ -120,18 +96,18 @@ class Unbounded(Tent):
         (Forgetful, {"reset", "resume", "memory"}),
         (Learning, {"predict_changes_nothing", "predict_foretells"}),
         (Unbounded, {"unusual_images"}),
-        (partial(Tent, optimizer=partial(SGD, lr=0.0)), {"changes"}),
+        (partial(methods.Tent, optimizer=partial(SGD, lr=0.0)), {"changes"}),
     ],
 )
 def test_a_broken_promise_is_noticed(kind: Any, checks: set[str]) -> None:
     for check in checks:
         with pytest.raises(HoldfastError, match=r"\. .+\.$"):
-            verify(check, kind, "bn", **({"steps": 40} if check == "memory" else {}))
+            testing.verify(check, kind, "bn", **({"steps": 40} if check == "memory" else {}))
 
 
 def test_a_method_that_takes_no_network_is_refused() -> None:
     with pytest.raises(HoldfastError, match=r"refuses all networks: .*Choose a backbone"):
-        check_method(REM, nets=["bn"])
+        testing.check_method(methods.REM, nets=["bn"])
 
 
 # ---- what a step does -----------------------------------------------------------------------------
@@ -141,9 +117,9 @@ def test_a_method_that_takes_no_network_is_refused() -> None:
 @on_every_net
 def test_changes_what_it_should_and_nothing_else(name: str, net: str) -> None:
     row = TABLE[name]
-    method = row.make(NETS[net]())
-    before = tensors(method)
-    for images in image_batches(3):
+    method = row.make(testing.NETS[net]())
+    before = testing.tensors(method)
+    for images in testing.image_batches(3):
         method.adapt(images)
     networks = {"backbone": method.backbone}
     if isinstance(method, TeacherMethod):
@@ -162,7 +138,9 @@ def test_changes_what_it_should_and_nothing_else(name: str, net: str) -> None:
             for key, _ in layer.named_buffers(recurse=False):
                 if row.changes.endswith("statistics") and is_norm and key != "num_batches_tracked":
                     expected.add(f"{prefix}.{layer_name}.{key}")
-    moved = {n for n in differing(before, tensors(method)) if "num_batches" not in n}
+    moved = {
+        n for n in testing.differing(before, testing.tensors(method)) if "num_batches" not in n
+    }
     assert {n for n in moved if n.startswith(("backbone.", "teacher."))} == expected
     assert (method.step_count, method.steps_since_reset, method.reset_count) == (3, 3, 0)
 
@@ -170,7 +148,7 @@ def test_changes_what_it_should_and_nothing_else(name: str, net: str) -> None:
 def test_a_single_image_warns_where_its_statistics_are_used() -> None:
     image = torch.rand(1, 3, 8, 8)
     with pytest.warns(match="Tent.* single image"):
-        Tent(tiny_net()).adapt(image)
+        methods.Tent(tiny_net()).adapt(image)
     with warnings.catch_warnings():
         warnings.filterwarnings("error", ".*single image")
         for name in ("Source", "RoTTA", "SoTTA", "BNAdapt-prior"):
@@ -180,7 +158,7 @@ def test_a_single_image_warns_where_its_statistics_are_used() -> None:
 @quiet
 def test_single_image_where_a_channel_is_a_single_value() -> None:
     net = nn.Sequential(*tiny_net()[:8], nn.BatchNorm1d(16), nn.Linear(16, 5))
-    single, double = Tent(net, sgd), Tent(net, sgd)
+    single, double = methods.Tent(net, sgd), methods.Tent(net, sgd)
     images = torch.rand(1, 3, 8, 8)
     for _ in range(3):
         logits = single.adapt(images)
@@ -189,10 +167,10 @@ def test_single_image_where_a_channel_is_a_single_value() -> None:
 
 
 def test_the_optimizer_is_the_same_argument_everywhere() -> None:
-    for name, net in PAIRS:
+    for name, net in FIRST:
         make = TABLE[name].make
         method = (make.func if isinstance(make, partial) else make)(
-            NETS[net](), optimizer=partial(SGD, lr=0.125)
+            testing.NETS[net](), optimizer=partial(SGD, lr=0.125)
         )
         assert method.optimizer is None or method.optimizer.defaults["lr"] == 0.125
 
@@ -246,7 +224,7 @@ def test_refuses_backbones_that_make_no_sense(names: Any, make: Any, sentence: s
     for name, row in TABLE.items():
         for net in row.refuses:
             with pytest.raises(HoldfastError, match="Choose a backbone"):
-                TABLE[name].make(NETS[net]())
+                TABLE[name].make(testing.NETS[net]())
 
 
 def test_refuses_fused_normalisation() -> None:
@@ -257,13 +235,13 @@ def test_refuses_fused_normalisation() -> None:
     net = tiny_net()
     net[1] = BatchNormReLU(8)
     with pytest.raises(HoldfastError, match="BatchNormReLU, which does more than normalise"):
-        RoTTA(net)
+        methods.RoTTA(net)
 
 
 @pytest.mark.parametrize("name", ["RoTTA", "BNAdapt-prior", "BNAdapt-alpha"])
 def test_layers_that_normalise_drop_and_act(name: str) -> None:
     """timm's do all three in one; the same as three layers give the same bits."""
-    make = partial(BNAdapt, alpha=0.1) if name == "BNAdapt-alpha" else TABLE[name].make
+    make = partial(methods.BNAdapt, alpha=0.1) if name == "BNAdapt-alpha" else TABLE[name].make
 
     def fused(width: int) -> nn.Module:
         return BatchNormAct2d(width, act_layer=nn.PReLU, drop_layer=nn.Dropout)
@@ -295,7 +273,7 @@ def test_layers_that_normalise_drop_and_act(name: str) -> None:
     ],
 )
 def test_a_loss_that_no_step_can_be_made_of_is_refused(wrong: Any, sentence: str) -> None:
-    class Own(Tent):
+    class Own(methods.Tent):
         def loss(self, logits: Tensor, images: Tensor) -> Any:
             return wrong(super().loss(logits, images))
 
@@ -310,22 +288,21 @@ def test_a_loss_that_no_step_can_be_made_of_is_refused(wrong: Any, sentence: str
 def parser() -> LightningArgumentParser:
     """What LightningCLI reads a method with."""
     made = LightningArgumentParser()
-    made.add_argument("--config", action="config")
-    made.add_lightning_class_args(TTAMethod, "model", subclass_mode=True)
+    made.add_lightning_class_args(methods.TTAMethod, "model", subclass_mode=True)
     return made
 
 
 METHODS = (CONFIGS / "methods.yaml").read_text()
 
 
-def parse(name: str) -> TTAMethod:
+def parse(name: str) -> methods.TTAMethod:
     """The method that LightningCLI makes of a preset, on a tiny backbone."""
-    net = NET_OF[name.partition("-")[0]]
+    net, settings = NET_OF[name.partition("-")[0]], preset("methods", name)
     backbone = {"class_path": f"{net.__module__}.{net.__name__}"}
+    settings["init_args"] = {**settings.get("init_args", {}), "backbone": backbone}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        words = [*with_presets(["--preset", name]), f"--model.backbone={json.dumps(backbone)}"]
-        return parser().instantiate_classes(parser().parse_args(words)).model
+        return parser().instantiate_classes(parser().parse_object({"model": settings})).model
 
 
 @pytest.mark.parametrize("name", presets("methods"))
@@ -339,7 +316,7 @@ def test_preset(name: str) -> None:
         return
     # The preset that is called like its method holds nothing but the defaults.
     default = type(method)(NET_OF[name]())
-    if isinstance(default, ETA):  # whose default depends on the number of classes
+    if isinstance(default, methods.ETA):  # whose default depends on the number of classes
         default.redundancy = redundancy_limit(1000)
     groups = [m.optimizer.param_groups if m.optimizer else [] for m in (method, default)]
     for ours, theirs in zip(*groups, strict=True):
@@ -358,11 +335,11 @@ def test_blended_statistics() -> None:
     net, images = tiny_net(), torch.rand(6, 3, 8, 8)
     for layer in (net[1], net[4]):
         layer.running_mean.uniform_()
-    batch, source = (kind(net).adapt(images) for kind in (BNAdapt, Source))
-    assert torch.allclose(BNAdapt(net, alpha=1.0).adapt(images), batch, atol=1e-5)
-    assert torch.allclose(BNAdapt(net, alpha=0.0).adapt(images), source, atol=1e-5)
-    half = BNAdapt(net, alpha=0.5).adapt(images)
-    assert torch.equal(BNAdapt(net, prior=6).adapt(images), half)
+    batch, source = (kind(net).adapt(images) for kind in (methods.BNAdapt, methods.Source))
+    assert torch.allclose(methods.BNAdapt(net, alpha=1.0).adapt(images), batch, atol=1e-5)
+    assert torch.allclose(methods.BNAdapt(net, alpha=0.0).adapt(images), source, atol=1e-5)
+    half = methods.BNAdapt(net, alpha=0.5).adapt(images)
+    assert torch.equal(methods.BNAdapt(net, prior=6).adapt(images), half)
     assert not torch.allclose(half, batch, atol=1e-3)
 
 
@@ -401,13 +378,13 @@ def test_a_view_is_the_same_for_all_images_but_for_the_noise() -> None:
 
 def test_cotta_looks_at_views_only_if_the_source_is_unsure() -> None:
     net, images = tiny_net(), torch.rand(6, 3, 8, 8)
-    plain = BNAdapt(net).predict(images)
-    assert torch.equal(CoTTA(net, threshold=0.0).predict(images), plain)
-    unsure = CoTTA(net, threshold=1.0, views=5)
+    plain = methods.BNAdapt(net).predict(images)
+    assert torch.equal(methods.CoTTA(net, threshold=0.0).predict(images), plain)
+    unsure = methods.CoTTA(net, threshold=1.0, views=5)
     assert not torch.equal(unsure.predict(images), plain)
     generator, single = unsure.generator("views"), []
     for _ in range(5):
-        single.append(BNAdapt(net).predict(views_module.random_view(images, generator)))
+        single.append(methods.BNAdapt(net).predict(views_module.random_view(images, generator)))
     torch.testing.assert_close(unsure.predict(images), torch.stack(single).mean(0))
 
 
@@ -453,7 +430,7 @@ def test_without_a_seed_runs_are_those_of_seed_0() -> None:
         partial(torch.manual_seed, 1),
     ):
         seed()
-        drawn.append(torch.rand(3, generator=Tent(tiny_net()).generator("AETTA")))
+        drawn.append(torch.rand(3, generator=methods.Tent(tiny_net()).generator("AETTA")))
     assert torch.equal(drawn[0], drawn[1])
     assert torch.equal(drawn[0], drawn[2])
     assert not torch.equal(drawn[0], drawn[3])
@@ -465,7 +442,7 @@ def test_rmts_warm_up_starts_over_with_the_source_images() -> None:
     images[3:] = images[:2]
     pairs = [(part, torch.arange(4)) for part in images]
     options = {"source_images": 20, "projection": 8, "warm_up": 20, "replay": 12}
-    short, long = (RMT(net, sgd, **options) for _ in range(2))
+    short, long = (methods.RMT(net, sgd, **options) for _ in range(2))
     short.fit(pairs[:3])
     long.fit(pairs)
     assert short.learnt["drawn"] == long.learnt["drawn"] == 20
@@ -475,18 +452,18 @@ def test_rmts_warm_up_starts_over_with_the_source_images() -> None:
 
 def test_memo_begins_each_image_at_the_source() -> None:
     net, images = tiny_net(), torch.rand(5, 3, 8, 8)
-    method, other = (MEMO(net, sgd, views=4) for _ in range(2))
+    method, other = (methods.MEMO(net, sgd, views=4) for _ in range(2))
     rows = method.adapt(images)
     assert torch.equal(other.adapt(images.flip(0)[-1:]), rows[:1]), "whatever comes with it"
-    plain = MEMO(net, partial(SGD, lr=0.0), views=4).adapt(images)
+    plain = methods.MEMO(net, partial(SGD, lr=0.0), views=4).adapt(images)
     assert (rows - plain).abs().max() > 1e-3, "scored after the step"
     method.reset()
-    assert differing(tensors(method), tensors(MEMO(net))) == set()
+    assert testing.differing(testing.tensors(method), testing.tensors(methods.MEMO(net))) == set()
 
 
 def test_moving_average_of_statistics() -> None:
     layer = nn.BatchNorm2d(3, momentum=0.25)
-    method = BNEMA(nn.Sequential(layer, nn.Flatten(), nn.Linear(192, 2)), alpha=0.25)
+    method = methods.BNEMA(nn.Sequential(layer, nn.Flatten(), nn.Linear(192, 2)), alpha=0.25)
     first, second = torch.rand(2, 6, 3, 8, 8)
     assert torch.equal(method.predict(first), method.adapt(first))
     method.adapt(second)
@@ -511,12 +488,12 @@ def test_rem_masks_what_the_class_token_attends_to(make: Callable[[], nn.Module]
     for layer in network.modules():
         if isinstance(layer, nn.Linear) and layer.out_features == 5:
             nn.init.normal_(layer.weight)  # torchvision begins with zeros
-    method = REM(network, mask=0.25, levels=2)
+    method = methods.REM(network, mask=0.25, levels=2)
     size = 32 if isinstance(network[-1], VisionModel) else 224
     images = torch.rand(2, 3, size, size)
     with method.tokens.attended() as seen:
         plain = method.predict(images)
-    assert torch.allclose(plain, Source(network).predict(images), atol=1e-6)
+    assert torch.allclose(plain, methods.Source(network).predict(images), atol=1e-6)
     (weights,) = seen
     patches = 16 if size == 32 else 196
     assert weights.shape == (2, patches)
@@ -535,8 +512,8 @@ def test_rem_masks_what_the_class_token_attends_to(make: Callable[[], nn.Module]
 
 def test_foa_prompts_and_shifts() -> None:
     """Two steps by hand."""
-    network = vision_transformer()
-    method = FOA(network, prompts=2, population=4, weight=1e6, momentum=0.25)
+    network = testing.vision_transformer()
+    method = methods.FOA(network, prompts=2, population=4, weight=1e6, momentum=0.25)
     first, second, source = torch.rand(3, 6, 3, 8, 8)
     method.fit([source])
     with torch.no_grad():

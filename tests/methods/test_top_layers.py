@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 import timm
 import torch
-from common import TensorStream, plain_trainer, tiny_net
+from common import TensorStream, tiny_net, trainer_test
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 from torchvision import models
 from torchvision.models import resnet18
 
 from holdfast.callbacks import RunRecord
-from holdfast.methods import SAR, SLR, SoTTA, Tent
+from holdfast.methods import SAR, Tent
 from holdfast.methods.backbones.structure import NORMS, top_norms
 from holdfast.run_folder import PROVENANCE
 
@@ -75,11 +75,9 @@ def test_every_family_has_a_top(family: str) -> None:
         assert len(set(inside) & set(top)) >= 0.5 * len(inside) > 0
 
 
-TIMMS = ("convnext_atto", "xcit_nano_12_p16_224", "levit_128s", "mixer_s32_224", "ghostnet_050")
-TIMMS += ("hrnet_w18_small", "resnet50", "vit_tiny_patch16_224")
-
-
-@pytest.mark.parametrize("name", TIMMS)
+@pytest.mark.parametrize(
+    "name", ["convnext_atto", "xcit_nano_12_p16_224", "levit_128s", "mixer_s32_224", "ghostnet_050"]
+)
 def test_all_that_runs_after_the_first_top_layer_is_top(name: str) -> None:
     with torch.device("meta"):
         net = timm.create_model(name)
@@ -121,12 +119,11 @@ def test_without_an_image_that_fits_construction_tells_the_order() -> None:
     assert top_norms(Blocks(40)) == ["_blocks.4.1", "_blocks.5.1"]
 
 
-@pytest.mark.parametrize("method", [SAR, SLR, SoTTA])
-def test_the_record_says_which_layers_are_left_alone(method: type, tmp_path: Path) -> None:
+def test_the_record_says_which_layers_are_left_alone(tmp_path: Path) -> None:
     net = models.mobilenet_v3_small(num_classes=5)
     record, data = RunRecord(tmp_path), TensorStream(torch.rand(1, 4, 3, 32, 32))
-    tta = method(net)
-    plain_trainer(callbacks=[record]).test(tta, datamodule=data, verbose=False)
+    tta = SAR(net)
+    trainer_test(tta, data, record)
     written = json.loads((tmp_path / PROVENANCE).read_text())["skipped_layers"]
     adapting = {
         name
