@@ -173,10 +173,7 @@ def test_parameters_and_schemas_reach_the_server():
         return completion('{"title": "A title"}')
 
     with serve(respond) as base:
-        for options in (
-            {},
-            {"structured": True, "seed": 7, "reasoning_effort": "low"},
-        ):
+        for options in ({}, {"structured": True, "seed": 7, "reasoning_effort": "low"}):
             lm = language_model("m", api_base=f"{base}/v1", **options)
             assert sample_run(lm, commands="none", form="json").selection.title == "A title"
             assert {name: describe(lm).get(name) for name in options} == options

@@ -31,7 +31,7 @@ BATCH = 16
 
 
 @pytest.mark.parametrize("stream", STREAMS)
-def test_utilities_are_those_of_the_official_code(stream: dict[str, Any]) -> None:
+def test_utilities_are_those_of_the_official_code(stream):
     """To the last digit; times of starts are rounded in the golden file."""
     accuracy = np.array(stream["correct"]) / stream["batches"]
     ready, rest = np.array(stream["prediction_ms"]), np.array(stream["adaptation_ms"])
@@ -59,7 +59,7 @@ def test_utilities_are_those_of_the_official_code(stream: dict[str, Any]) -> Non
     assert steps == wanted["batches_before_freezing"]
 
 
-def test_ranks_of_tempora_from_its_times() -> None:
+def test_ranks_of_tempora_from_its_times():
     """ResNet-50 on ImageNet-C at an interval of the source model's time, with a queue of one batch.
 
     The published times say how many batches each method processes. The published utilities divided by
@@ -90,7 +90,7 @@ def stream(images: int = 12 * BATCH, **options: Any) -> Corrupted:
 
 
 @pytest.mark.parametrize("kind", [Source, BNAdapt, Tent, LAME, CoTTA])
-def test_logits_are_ready_before_the_update_ends(kind: Any, tmp_path: Path) -> None:
+def test_logits_are_ready_before_the_update_ends(kind, tmp_path):
     """A method that adapts has its logits before; one that computes them last has them at the end."""
     kwargs = {"views": 1} if kind is CoTTA else {}
     trainer = plain_trainer(callbacks=[RunRecord(tmp_path / "run")])
@@ -106,7 +106,7 @@ def test_logits_are_ready_before_the_update_ends(kind: Any, tmp_path: Path) -> N
         assert ready == ended
 
 
-def test_dropped_batches_are_neither_seen_nor_adapted_to(tmp_path: Path) -> None:
+def test_dropped_batches_are_neither_seen_nor_adapted_to(tmp_path):
     """With a step of two intervals every other batch is processed, and the rest are those of the stream."""
     data = Deadline(stream(), interval=1, times=2)
     assert data.images == 6 * BATCH
@@ -131,9 +131,7 @@ def test_dropped_batches_are_neither_seen_nor_adapted_to(tmp_path: Path) -> None
         (5 * BATCH - 5, [3.0, 0.5], 1, [0, 2, 4]),
     ],
 )
-def test_the_batches_that_are_processed(
-    images: int, times: Any, queue: int, processed: list[int]
-) -> None:
+def test_the_batches_that_are_processed(images, times, queue, processed):
     data = Deadline(stream(images), 1, queue, times)
     firsts = data.positions(torch.arange(0, data.images or 0, BATCH)) // BATCH
     pipeline, expected = Pipeline(1, queue, -(-images // BATCH)), []
@@ -169,7 +167,7 @@ def attempt(folder: Path, times: Any, *more: Callback, resume: bool = False) -> 
     return without_times(folder)
 
 
-def test_given_times_repeat_and_resume(tmp_path: Path) -> None:
+def test_given_times_repeat_and_resume(tmp_path):
     """A run that is cut off and resumed has the rows of one that is not; the budget lasts five steps."""
     times = [2.0, 0.5, 1.5]
     whole = attempt(tmp_path / "whole", times)
@@ -185,7 +183,7 @@ def test_given_times_repeat_and_resume(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*goes on from where")
-def test_a_frozen_method_predicts_as_it_is() -> None:
+def test_a_frozen_method_predicts_as_it_is():
     """With no budget Tent never changes, and predicts as BNAdapt; its next run adapts."""
     budget, method = OverheadBudget(0.0, 1.0, 2.0), Tent("digits")
     (first,) = plain_trainer(callbacks=[budget]).test(method, stream(), verbose=False)
@@ -196,7 +194,7 @@ def test_a_frozen_method_predicts_as_it_is() -> None:
     assert not method.never_updated
 
 
-def test_measured_times_drop_batches_and_resume(tmp_path: Path) -> None:
+def test_measured_times_drop_batches_and_resume(tmp_path):
     """An interval far below the time of a step leaves the first batch and the one that waits last."""
     rows = attempt(tmp_path / "whole", None)
     assert len(rows) == 2
@@ -207,7 +205,7 @@ def test_measured_times_drop_batches_and_resume(tmp_path: Path) -> None:
     assert [int(batch.index[0]) for batch in Deadline(stream(), 1e-9).test_dataloader()] == [0]
 
 
-def test_a_measured_run_continues_with_its_queue() -> None:
+def test_a_measured_run_continues_with_its_queue():
     data = Deadline(stream(), 1e-9, 2)
     batches = iter(data.test_dataloader())
     data.passed(next(batches))
@@ -232,12 +230,12 @@ def test_a_measured_run_continues_with_its_queue() -> None:
         (lambda: Limit.parse("-1"), "multiple of the source"),
     ],
 )
-def test_what_is_refused(make: Any, sentence: str) -> None:
+def test_what_is_refused(make, sentence):
     with pytest.raises(HoldfastError, match=sentence):
         make()
 
 
-def test_limits() -> None:
+def test_limits():
     assert Limit.parse("50ms") == (0.05, True)
     assert Limit.parse("0.1s") == (0.1, True)
     assert Limit.parse("1.5") == (1.5, False)
@@ -259,7 +257,7 @@ def runs(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_report_scores_late_predictions(runs: Path, capsys: pytest.CaptureFixture) -> None:
+def test_the_report_scores_late_predictions(runs, capsys):
     main(["report", str(runs), "--deadline", "1", "--json"])
     report = json.loads(capsys.readouterr().out)
     by_method = {row["method"]: row for row in report["runs"]}
@@ -284,7 +282,7 @@ def test_the_report_scores_late_predictions(runs: Path, capsys: pytest.CaptureFi
     assert json.loads(capsys.readouterr().out)["runs"][0]["deadline_utility"] is None
 
 
-def test_the_report_as_text(runs: Path, capsys: pytest.CaptureFixture) -> None:
+def test_the_report_as_text(runs, capsys):
     main(["report", str(runs), "--deadline", "1"])
     printed = capsys.readouterr().out
     assert "deadline utility" in printed
@@ -296,7 +294,7 @@ def test_the_report_as_text(runs: Path, capsys: pytest.CaptureFixture) -> None:
     assert "deadline" not in capsys.readouterr().out
 
 
-def test_utility_of_a_run_on_a_deadline_stream(tmp_path: Path) -> None:
+def test_utility_of_a_run_on_a_deadline_stream(tmp_path):
     """Dropped images count as wrong."""
     data = Deadline(stream(), interval=1, times=2)
     trainer = plain_trainer(callbacks=[RunRecord(tmp_path / "run")])
@@ -306,7 +304,7 @@ def test_utility_of_a_run_on_a_deadline_stream(tmp_path: Path) -> None:
     assert row["discrete_utility"] == pytest.approx(scores["accuracy_per_image"] / 2, abs=1e-6)
 
 
-def test_recovery_times(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_recovery_times(tmp_path, capsys):
     """Ten batches of ten images of each corruption; three and one batches below the level of the others."""
     fast, slow = [0.5] + [0.8] * 9, [0.5] * 3 + [0.8] * 7
     made_up(tmp_path, "Tent", [0.8] * 10 + slow + fast + fast)
@@ -317,7 +315,7 @@ def test_recovery_times(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert "10, at most 30" in capsys.readouterr().out
 
 
-def test_no_recovery_time(tmp_path: Path) -> None:
+def test_no_recovery_time(tmp_path):
     """Of the first corruption alone; and a corruption that never gets back counts as a whole."""
     made_up(tmp_path / "a", "Tent", [0.5] * 10)
     made_up(tmp_path / "b", "Tent", [0.5] * 10 + [0.4] * 5 + [1.0, 0.0, 0.0, 0.0, 1.0])
@@ -326,7 +324,7 @@ def test_no_recovery_time(tmp_path: Path) -> None:
     assert recovery_time(second) == (0.0, 0)
 
 
-def test_the_table_of_methods_under_a_clock(tmp_path: Path) -> None:
+def test_the_table_of_methods_under_a_clock(tmp_path):
     """CMF is best without a clock; at the source model's pace it classifies a fifth of the images."""
     shares: dict[str, dict[Any, float]] = {
         "Source": {"offline": 1},

@@ -86,7 +86,7 @@ def _offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["bert", "gpt2"])
-def test_question_answering(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_question_answering(kind, tmp_path, capsys):
     base = language_model(tmp_path / kind, kind)
     assert trained(tmp_path, "qa", base, "finetune", "{lr: 0.01, batch: 20}", "[2, 60]") == 0
     files = sorted((tmp_path / "out").rglob("*.npz"))
@@ -105,7 +105,7 @@ def test_question_answering(kind: str, tmp_path: Path, capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize("training", ["probe", "lora", "scratch"])
-def test_text_classification(training: str, tmp_path: Path) -> None:
+def test_text_classification(training, tmp_path):
     if training == "lora":
         pytest.importorskip("peft")
     kind, settings, most = "bert", "{lr: 0.01, batch: 16}", 80
@@ -129,14 +129,7 @@ def test_text_classification(training: str, tmp_path: Path) -> None:
         ("qa", "bert", "probe", "does not support probes"),
     ],
 )
-def test_what_is_wrong_is_told(
-    task: str,
-    base: str,
-    training: str,
-    sentence: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture,
-) -> None:
+def test_what_is_wrong_is_told(task, base, training, sentence, tmp_path, capsys):
     language_model(tmp_path / "bert", "bert")
     assert trained(tmp_path, task, tmp_path / base, training, "{lr: 0.01}", "[1]") == 2
     assert sentence in capsys.readouterr().err

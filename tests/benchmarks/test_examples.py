@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_own_classes_in_a_suite_and_on_the_command_line(folder: Path) -> None:
+def test_own_classes_in_a_suite_and_on_the_command_line(folder):
     """Found by class path in worker processes too; `holdfast test` gives the same rows as the suite."""
     holdfast(folder, "suite", "own.yaml", "--jobs", "2", "--seeds", "43", "44")
     assert len({path.read_text() for path in folder.rglob(OWNER)}) == 2  # processes, of four runs
@@ -71,14 +71,7 @@ def test_own_classes_in_a_suite_and_on_the_command_line(folder: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_imported(
-    registry: None,
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture,
-    model: str,
-    sentence: str,
-) -> None:
+def test_what_cannot_be_imported(registry, folder, monkeypatch, capfd, model, sentence):
     (folder / "broken.py").write_text("raise RuntimeError('the file is broken')\n")
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "path", [*sys.path])

@@ -47,7 +47,7 @@ def long_run(words: list[str]) -> None:
     (folder / "counts.json").write_text(json.dumps(live.counts))
 
 
-def test_live_objects_do_not_accumulate(tmp_path: Path) -> None:
+def test_live_objects_do_not_accumulate(tmp_path):
     """In a process of its own, whose objects are the run's."""
     with started(tmp_path, main=long_run) as process:
         output = process.told(300)

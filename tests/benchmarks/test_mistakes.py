@@ -17,10 +17,7 @@ TWO = "--trainer.devices 2 --trainer.strategy sync"
 CORRUPTIONS = "corruptions --backbone digits --source digits"
 MISTAKES = [
     ("reprot", "Did you mean holdfast report?"),
-    (
-        "test --model Tent --backbone digits --data CCC",
-        "Did you mean --model.backbone?",
-    ),
+    ("test --model Tent --backbone digits --data CCC", "Did you mean --model.backbone?"),
     (f"{RUN} --model Tant", "'Tant' is unknown. Did you mean Tent?"),
     (f"{RUN} --model Tent --data Mine", "'Mine' is unknown. Choose one of CCC"),
     (f"{RUN} --model Tent --data.source Glyfs", "Did you mean Glyphs?"),
@@ -97,13 +94,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(("words", "sentence"), MISTAKES)
-def test_a_mistake_gets_one_sentence(
-    words: str,
-    sentence: str,
-    place: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture,
-) -> None:
+def test_a_mistake_gets_one_sentence(words, sentence, place, monkeypatch, capfd):
     monkeypatch.chdir(place)
     before = {*place.iterdir()} - {place / "run"}
     try:

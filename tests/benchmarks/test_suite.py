@@ -77,7 +77,7 @@ def check_run_once(folder: Path, steps: int) -> None:
     assert len(list(folder.glob("events.out.tfevents.*"))) == 1
 
 
-def test_suite(tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
+def test_suite(tmp_path, capfd):
     """A failing method does not stop the others, and the same command runs nothing else again."""
     config = small_suite(tmp_path, Source=model("Source"), Tent=FAILING, ETA=model("ETA"))
     words = ["suite", str(config), "--seeds", "43", "44"]
@@ -109,7 +109,7 @@ def test_suite(tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
     assert "2 runs differ, of ETA. Choose another `out`, or delete their folders." in error
 
 
-def test_factors() -> None:
+def test_factors():
     """What streams and overrides vary is with each run; an override may be for one method only."""
     suite = {
         "out": "x",
@@ -159,10 +159,7 @@ def test_factors() -> None:
         ("{out: x, methods: {Tent: tint}, streams: {s: {}}}", "'tint' is not in methods.yaml"),
         ("{out: x, methods: {}, streams: {}}", "methods is empty"),
         ("{out: x, methods: {}, streams: {}, shards: 2}", "shards is no key"),
-        (
-            "{out: x, methods: {A: {init_arg: 1}}, streams: {}}",
-            "methods/A/init_arg is no key",
-        ),
+        ("{out: x, methods: {A: {init_arg: 1}}, streams: {}}", "methods/A/init_arg is no key"),
         ("{out: x, methods: {A: a}, streams: {s: {}}, seed: 43}", "seed is no key.*mean seeds"),
         *(
             (
@@ -194,9 +191,7 @@ def test_factors() -> None:
         ("{out: x, methods: {A: a}, streams: {s: {}}, scales: {}}", "scales"),
     ],
 )
-def test_bad_suite_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, sentence: str
-) -> None:
+def test_bad_suite_files(tmp_path, monkeypatch, text, sentence):
     monkeypatch.chdir(tmp_path)
     if text is not None:
         Path("suite.yaml").write_text(text, errors="surrogateescape")
@@ -205,7 +200,7 @@ def test_bad_suite_files(
     assert "\n" not in str(error.value)
 
 
-def test_scales(tmp_path: Path) -> None:
+def test_scales(tmp_path):
     """The first is the default; included suites have the same one."""
     base: dict[str, Any] = {"methods": {"A": {}}, "streams": {"s": {}}}
     scales = {name: {"out": name, "seeds": [n]} for n, name in enumerate(("small", "large"))}
@@ -220,16 +215,13 @@ def test_scales(tmp_path: Path) -> None:
     assert [
         (suite["out"], suite["seeds"])
         for suite in map(grid.read_suite, [path, path], [None, "large"])
-    ] == [
-        ("small", [0]),
-        ("own", [1]),
-    ]
+    ] == [("small", [0]), ("own", [1])]
     with pytest.raises(HoldfastError, match=r"no scale 'huge'.*small, large"):
         grid.read_suite(path, "huge")
 
 
 @pytest.mark.parametrize(("streams", "methods", "number"), [(1, 3, 2), (4, 12, 6), (27, 6, 4)])
-def test_shares_are_disjoint_complete_and_even(streams: int, methods: int, number: int) -> None:
+def test_shares_are_disjoint_complete_and_even(streams, methods, number):
     """No share is longer than another by more than one run, or has the slowest method to itself."""
     names = [f"m{n}" for n in range(methods)]
     suite = {
@@ -264,9 +256,7 @@ WIDE = {"wide": {"model": {"init_args": {"entropy_factor": 0.8}}}}
         ),
     ],
 )
-def test_what_is_wrong_is_found_before_the_first_run(
-    tmp_path: Path, capfd: pytest.CaptureFixture, changes: dict[str, Any], sentence: str
-) -> None:
+def test_what_is_wrong_is_found_before_the_first_run(tmp_path, capfd, changes, sentence):
     config = small_suite(tmp_path)
     config.write_text(yaml.safe_dump(merged(yaml.safe_load(config.read_text()), changes)))
     assert main(["suite", str(config)]) == 2
@@ -276,7 +266,7 @@ def test_what_is_wrong_is_found_before_the_first_run(
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_corrected_suite_takes_over_a_failed_start(tmp_path: Path) -> None:
+def test_a_corrected_suite_takes_over_a_failed_start(tmp_path):
     """Its folder holds no row; one that has rows is another run, and stays."""
     folder = tmp_path / "runs/digits-seed43/other"
     assert main(["suite", str(small_suite(tmp_path, other=FAILING))]) == 1
@@ -291,7 +281,7 @@ def test_a_corrected_suite_takes_over_a_failed_start(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_two_runners_share_a_folder(tmp_path: Path) -> None:
+def test_two_runners_share_a_folder(tmp_path):
     """Each run is run once, by one of them; what a third one has is left to it."""
     config = small_suite(tmp_path, 20)
     words = ("--seeds", "43", "44")
@@ -313,7 +303,7 @@ def test_two_runners_share_a_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_runner_is_succeeded(tmp_path: Path, patient: Path) -> None:
+def test_a_killed_runner_is_succeeded(tmp_path, patient):
     """Its workers save their runs and end with it; the same line goes on."""
     config, runs = small_suite(tmp_path, 60), tmp_path / "runs/digits-seed43"
     names = ("Source", "RDumb")
@@ -335,7 +325,7 @@ def test_a_killed_runner_is_succeeded(tmp_path: Path, patient: Path) -> None:
 
 
 @pytest.mark.slow
-def test_jobs(tmp_path: Path, patient: Path) -> None:
+def test_jobs(tmp_path, patient):
     """A worker that is killed fails its run alone; SIGTERM has the rest saved; the same line goes on."""
     config, runs = small_suite(tmp_path, 60), tmp_path / "runs/digits-seed43"
     names = {"Source", "RDumb"}
@@ -375,7 +365,7 @@ def check_resumed(folder: Path, steps: int) -> None:
         (2, {"accelerator": "cpu"}, [None] * 3),
     ],
 )
-def test_several_gpus_are_taken_in_turn(gpus: int, trainer: dict, devices: list) -> None:
+def test_several_gpus_are_taken_in_turn(gpus, trainer, devices):
     configs = [choose_gpu({"trainer": dict(trainer)}, n, gpus) for n in range(3)]
     assert [config["trainer"].get("devices") for config in configs] == devices
 
@@ -383,9 +373,7 @@ def test_several_gpus_are_taken_in_turn(gpus: int, trainer: dict, devices: list)
 # ---- Ray --------------------------------------------------------------------------------------------
 
 
-def test_ray_is_asked_for_in_a_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture
-) -> None:
+def test_ray_is_asked_for_in_a_sentence(tmp_path, monkeypatch, capfd):
     monkeypatch.setitem(sys.modules, "ray", None)  # as if it were not installed
     monkeypatch.delitem(sys.modules, "holdfast.benchmarks.suites.ray_executor", raising=False)
     assert main(["suite", str(small_suite(tmp_path)), "--backend", "ray"]) == 2
@@ -397,7 +385,7 @@ def test_ray_is_asked_for_in_a_sentence(
 # ---- status and report ------------------------------------------------------------------------------
 
 
-def test_status_and_report_at_any_moment(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_status_and_report_at_any_moment(tmp_path, capsys):
     """Every state that a run can be in, including incomplete files."""
     runs, ten = tmp_path / "s-seed1", [0.5] * 10
     made_up(tmp_path, "Source", ten)
@@ -441,7 +429,7 @@ def test_status_and_report_at_any_moment(tmp_path: Path, capsys: pytest.CaptureF
     assert main(["report", str(tmp_path / "nowhere"), "--status"]) == 2
 
 
-def test_progress_follows_a_record(tmp_path: Path) -> None:
+def test_progress_follows_a_record(tmp_path):
     """Rows are read as they come; after a resume, which drops some, it is right again."""
     made_up(tmp_path, "Tent", [n / 10 for n in range(10)], finished=False)
     record = tmp_path / "s-seed1" / "Tent" / "record.jsonl"
