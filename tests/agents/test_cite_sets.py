@@ -66,15 +66,6 @@ def test_hits_of_citeguards_results_belong_to_its_searches_for_papers():
     ]
 
 
-def test_a_hit_without_a_field_is_an_error_of_the_service():
-    errors = {
-        "2 validation errors for PaperSearchResult\nauthors": "provider_error",
-        "1 validation error for Output\naction": "bad_format",
-    }
-    for error, status in errors.items():
-        assert imported({"id": "1", "error": error, "selected": None}).status == status
-
-
 def test_citemulti_has_neither_urls_nor_splits(tmp_path):
     path = tmp_path / "CiteMulti.csv"
     path.write_text(

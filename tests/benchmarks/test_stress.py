@@ -34,7 +34,3 @@ def test_what_cannot_be_stressed_is_told(tmp_path, capsys):
     words = ["--streams", str(path), "--backbones", "digits", "--budget", "1"]
     assert main(["stress", "Tent", *words]) == 2
     assert "too few to tell whether it has collapsed" in capsys.readouterr().err
-    assert main(["stress", "Tent", "--budget", "0"]) == 2
-    assert "--budget must be at least 1" in capsys.readouterr().err
-    assert main(["stress", "Tentt"]) == 2
-    assert "Tent" in capsys.readouterr().err
