@@ -53,7 +53,7 @@ def test_estimators(tmp_path):
 def test_long_runs(tmp_path, capsys):
     """A record and events that grow by a step's bytes, and a figure."""
     file, picture = tmp_path / "long.json", tmp_path / "long.png"
-    words = ["--batch", "2", "--steps", "80", "--methods", "Tent", "--device", "cpu"]
+    words = ["--batch", "2", "--steps", "40", "--methods", "Tent", "--device", "cpu"]
     assert main(["bench", "long", *words, "--json", str(file), "--figure", str(picture)]) == 0
     tent = json.loads(file.read_text())["methods"]["Tent"]
     assert tent["ms"] > 0

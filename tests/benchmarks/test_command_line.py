@@ -148,16 +148,11 @@ def test_free_speed_changes_little(tmp_path, option, monkeypatch):
         assert one["loss"] == pytest.approx(other["loss"], rel=1e-3)
 
 
-def test_a_number_of_batches(tmp_path):
-    """One, which Lightning would take for the share of all."""
-    words = ["--model", "Source", "--trainer.limit_test_batches", "1"]
-    assert main(command(tmp_path, *words)) == 0
-    assert len(read_rows(tmp_path / "run")) == 1
-
-
 def test_a_folder_holds_one_run(tmp_path, capfd):
-    words = command(tmp_path, "--model", "Source")
+    """Of one batch, a number that Lightning would take for the share of all."""
+    words = command(tmp_path, "--model", "Source", "--trainer.limit_test_batches", "1")
     assert main(words) == 0
+    assert len(read_rows(tmp_path / "run")) == 1
     before = (tmp_path / "run" / "record.jsonl").read_bytes()
     assert main(words) == 2
     assert "already contains a run. Continue it with --resume" in capfd.readouterr().err

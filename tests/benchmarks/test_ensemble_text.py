@@ -10,10 +10,6 @@ import torch
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.results.predictions import read_predictions
 
-transformers = pytest.importorskip("transformers")
-datasets = pytest.importorskip("datasets")
-tokenizers = pytest.importorskip("tokenizers")
-
 pytestmark = pytest.mark.slow
 COLOURS = ("red", "blue", "green", "white")
 THINGS = ("cat", "dog", "fox", "hen")
@@ -22,6 +18,9 @@ WORDS = (*COLOURS, *THINGS, "the", "is", "not", "what", "and", "here", "now", "?
 
 def language_model(folder: Path, kind: str) -> Path:
     """A transformer of a few thousand parameters with a tokenizer of whole words."""
+    import tokenizers  # slow to import, as are transformers and datasets
+    import transformers
+
     torch.manual_seed(0)
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
     words = {word: k for k, word in enumerate([*special, *WORDS])}
@@ -80,6 +79,8 @@ ensembles:
 
 @pytest.fixture(autouse=True)
 def _offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    datasets = pytest.importorskip("datasets")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")

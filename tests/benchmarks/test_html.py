@@ -58,7 +58,6 @@ def test_its_numbers_are_the_reports(file, runs, capsys):
     wanted = json.loads(capsys.readouterr().out)
     text = file.read_text()
     data = re.search(r'<script type="application/json" id="data">(.*?)</script>', text)
-    assert data is not None
     assert json.loads(data[1]) == wanted
     rows = [re.findall("<td>(.*?)</td>", row) for row in re.findall("(?s)<tr>(.*?)</tr>", text)]
     details = {tuple(row[:2]): row for row in rows if row and row[0] in ("easy", "hard")}

@@ -77,14 +77,6 @@ def tent(track: Track) -> Entry:
     return entry_of(runs_of(track, "Tent"), track)
 
 
-def copied(track: Track, folder: Path) -> list[Path]:
-    """Copies of Tent's run folders."""
-    targets = [folder / str(run.seed) for run in runs_of(track, "Tent")]
-    for run, target in zip(runs_of(track, "Tent"), targets, strict=True):
-        shutil.copytree(run.folder, target)
-    return targets
-
-
 def test_an_entry_has_what_its_runs_have(track, tent, tmp_path):
     entry = read_entry(tent.write(tmp_path))
     check_form(entry, track)
@@ -99,50 +91,44 @@ def test_an_entry_has_what_its_runs_have(track, tent, tmp_path):
         assert result.commits == [CLEAN]
 
 
-def unfinished(folders: list[Path]) -> None:
-    (folders[0] / "summary.json").unlink()
+def ran_on(**facts: Any) -> Callable[[dict[str, Any]], object]:
+    return lambda provenance: provenance["ran_on"][0].update(**facts)
 
 
-def dirty(folders: list[Path]) -> None:
-    facts = folders[1] / "provenance.json"
-    change(facts, lambda facts: facts["ran_on"][0].update(commit=f"{CLEAN}-dirty"))
-
-
-def installed_package(folders: list[Path]) -> None:
-    change(folders[1] / "provenance.json", lambda facts: facts["ran_on"][0].update(commit=None))
-
-
-def other_stream(folders: list[Path]) -> None:
-    init_args = {"init_args": {"difficulty": 60}}
-    change(
-        folders[0] / "cell.json", lambda cell: cell["config"].update(data=merged(DATA, init_args))
-    )
-
-
-def other_seed(folders: list[Path]) -> None:
-    change(folders[0] / "cell.json", lambda cell: cell["names"].update(seed=3))
-    change(folders[0] / "provenance.json", lambda facts: facts.update(seed=3))
-
-
-def other_rate(folders: list[Path]) -> None:
-    model_of = lambda cell: cell["config"]["model"]["init_args"]  # noqa: E731
-    rate = merged(RATE, {"init_args": {"lr": 0.01}})
-    change(folders[0] / "cell.json", lambda cell: model_of(cell).update(optimizer=rate))
+OTHER_STREAM = merged(DATA, {"init_args": {"difficulty": 60}})
+OTHER_RATE = merged(RATE, {"init_args": {"lr": 0.01}})
 
 
 @pytest.mark.parametrize(
-    ("break_run", "reason"),
+    ("changes", "reason"),
     [
-        (unfinished, "is unfinished on ccc, seed 1"),
-        (dirty, "code that is not committed"),
-        (installed_package, "an installation without a commit"),
-        (other_stream, "data.difficulty 60.*another stream"),
-        (other_seed, "another stream .ccc, seed 3"),
-        (other_rate, r"model.optimizer.lr 0.01, but .* 0.05. It is tuned by another rule"),
+        ({"summary.json": None}, "is unfinished on ccc, seed 1"),
+        ({"provenance.json": ran_on(commit=f"{CLEAN}-dirty")}, "code that is not committed"),
+        ({"provenance.json": ran_on(commit=None)}, "an installation without a commit"),
+        (
+            {"cell.json": lambda cell: cell["config"].update(data=OTHER_STREAM)},
+            "data.difficulty 60.*another stream",
+        ),
+        (
+            {
+                "cell.json": lambda cell: cell["names"].update(seed=3),
+                "provenance.json": lambda facts: facts.update(seed=3),
+            },
+            "another stream .ccc, seed 3",
+        ),
+        (
+            {"cell.json": lambda c: c["config"]["model"]["init_args"].update(optimizer=OTHER_RATE)},
+            r"model.optimizer.lr 0.01, but .* 0.05. It is tuned by another rule",
+        ),
     ],
 )
-def test_refused(break_run, reason, track, tmp_path):
-    break_run(copied(track, tmp_path))
+def test_refused(changes, reason, track, tmp_path):
+    """By what is wrong in the first of two runs."""
+    for run in runs_of(track, "Tent"):
+        shutil.copytree(run.folder, tmp_path / str(run.seed))
+    for name, function in changes.items():
+        path = tmp_path / str(SEEDS[0]) / name
+        change(path, function) if function else path.unlink()
     with pytest.raises(HoldfastError, match=reason):
         entry_of(find(tmp_path), track)
 

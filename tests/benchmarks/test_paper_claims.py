@@ -58,7 +58,6 @@ CURVES = table_of(NUMBERS)
 def test_a_run_counts_once_whatever_its_windows():
     """Windows of one run are averaged, not counted as pairs."""
     (part,) = above("a", "b")(CURVES)
-    assert part.number is not None
     assert (part.number.n, part.number.mean) == (3, pytest.approx(2))
     twice = {(p, c, x + more): v for (p, c, x), v in NUMBERS.items() for more in (0, 0.5)}  # type: ignore[operator]
     (again,) = above("a", "b")(table_of(twice))
@@ -112,7 +111,6 @@ def test_limits_decide():
     parts = claims.bounded("a", x=[1, 2], most=12)(CURVES)
     assert [state(part) for part in parts] == [UNDECIDED, FAILS]
     (part,) = claims.lower_mean("WF", ["AC"])(SETS)
-    assert part.number is not None
     assert (part.of, part.number.n) == ("data sets", 2)
 
 
@@ -123,7 +121,6 @@ def test_rank_correlation_and_shares_by_run():
     assert state(part) == HOLDS
     two = table_of({(p, "c", "s"): [1.0] * 30 for p in ("phase 1", "phase 2")})
     (part,) = claims.share_above("c", level=0.98)(two)
-    assert part.number is not None
     assert part.number.n == 30  # runs, not 60 phases
     assert part.number.low == pytest.approx(0.8843, abs=1e-3)
 

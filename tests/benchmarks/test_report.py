@@ -102,17 +102,8 @@ def test_missing_runs_are_marked(nine, capsys):
     assert "↓" in lines[4]
     assert "missing: hard 128, seed 3, RDumb" in text
     assert "3 of 3, step 45" in text
-
-
-@pytest.mark.parametrize(
-    ("form", "row"),
-    [
-        ("markdown", "| RDumb | 59.0 ± 2.0 | 38.0 ± 1.4 (2 of 3) | 48.5 (runs missing) |"),
-        ("latex", r"Source & 42.0 $\pm$ 1.0 & 22.0 $\pm$ 1.0 & 32.0 \\"),
-    ],
-)
-def test_other_formats(nine, form, row):
-    assert row in formatted(matrix(means(groups(find(nine)))), form)
+    row = "| RDumb | 59.0 ± 2.0 | 38.0 ± 1.4 (2 of 3) | 48.5 (runs missing) |"
+    assert row in formatted(matrix(means(groups(find(nine)))), "markdown")
 
 
 def test_json_and_csv(nine, capsys):
@@ -291,13 +282,11 @@ def test_intervals_allow_for_batches_that_are_alike():
         differences = np.repeat(RNG.normal(0, 0.1, 20), 10) + RNG.normal(0, 0.02, 200)
         for block in found:
             own = gap([differences], block)
-            assert own is not None
             assert own.mean == pytest.approx(differences.mean())
             found[block] += own.low <= 0 <= own.high
     assert 0.9 * 200 < found[10] < 0.995 * 200
     assert found[1] < 0.9 * 200
     one = gap([RNG.normal(0.1, 0.1, 200)])
-    assert one is not None
     assert one.high - one.low == pytest.approx(2 * 1.96 * 0.1 / np.sqrt(200), rel=0.35)
 
 
