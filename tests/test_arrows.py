@@ -143,9 +143,8 @@ def test_agents_lead_to_no_torch():
     assert not {"torch", "lightning", "torchvision"} & {name.split(".")[0] for name in names}
 
 
-def test_methods_lead_to_no_stream_and_no_picture():
+def test_methods_lead_to_no_picture():
     names = set().union(*(closure(name) for name in imports() if part(name) == "methods"))
-    assert not {name for name in names if part(name) in ("benchmarks", "datamodules", "agents")}
     assert not {"cv2", "matplotlib", "requests"} & {name.split(".")[0] for name in names}
 
 

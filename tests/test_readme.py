@@ -114,25 +114,15 @@ def test_the_readme(folder, monkeypatch, capsys, caplog):
         elif (
             words[0] == "make"
         ):  # to run them takes minutes: .ci/run does, and the demo's own tests
-            recipe = subprocess.run(
-                ["make", "--dry-run", "--no-print-directory", *words[1:]],
-                cwd=ROOT,
-                capture_output=True,
-                text=True,
-            ).stdout.splitlines()[-1]
+            dry = ["make", "--dry-run", "--no-print-directory", *words[1:]]
+            recipe = subprocess.check_output(dry, cwd=ROOT, text=True).splitlines()[-1]
             assert {"demo": "holdfast demo", "test": "python -m pytest"}[words[1]] in recipe
         else:
             assert words == ["tensorboard", "--logdir", "runs/readme"]
             assert list((runs / "Tent").glob("events.out.tfevents.*"))
     assert (runs / "accuracy.png").exists()
-    assert seen == {
-        "make demo",
-        "make test",
-        "holdfast corruptions",
-        "holdfast report",
-        "holdfast paper",
-        "tensorboard --logdir",
-    }
+    commands = {f"holdfast {name}" for name in ("corruptions", "report", "paper")}
+    assert seen == {"make demo", "make test", "tensorboard --logdir", *commands}
 
 
 def test_the_findings_are_those_of_the_papers_pages():
@@ -267,9 +257,7 @@ def test_the_suites_of_the_pages_run(registry, folder, monkeypatch):
     runs = collect(folder / found[0]["out"])
     assert [(run.label, run.factors) for run in runs] == [
         ("Source", {}),
-        ("RDumb-every 25", {"every": 25}),
-        ("RDumb-every 50", {"every": 50}),
-        ("RDumb-every 100", {"every": 100}),
+        *((f"RDumb-every {every}", {"every": every}) for every in (25, 50, 100)),
     ]
     for run in runs[1:]:
         assert run.provenance["resets"][0]["every"] == run.factors["every"]

@@ -12,8 +12,8 @@ import pytest
 import torch
 import yaml
 from common import BATCH, DATA, STEPS, model, plain_trainer
-from lightning.pytorch import Trainer
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
+from small_suites import small_stream
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from holdfast import HoldfastError, methods
@@ -68,16 +68,8 @@ def accuracy_curve(folder: Path) -> list:
 
 def test_curves_lie_on_the_images_axis(tmp_path):
     """A point for every 25 batches, and one for the rest."""
-    data = yaml.safe_load(yaml.safe_dump(DATA))
-    data["init_args"]["images"] = 60 * BATCH
-    run(
-        {
-            "model": model("Tent"),
-            "data": data,
-            "trainer": {"accelerator": "cpu"},
-            "out": str(tmp_path),
-        }
-    )
+    config = {"data": small_stream(images=60 * BATCH), "trainer": {"accelerator": "cpu"}}
+    run({**config, "model": model("Tent"), "out": str(tmp_path)})
     points = accuracy_curve(tmp_path)
     assert [point.step for point in points] == [25 * BATCH, 50 * BATCH, 60 * BATCH]
     accuracies = [row["accuracy"] for row in read_rows(tmp_path)]
@@ -97,12 +89,7 @@ def test_a_record_brings_its_curves(tmp_path, monkeypatch, logger):
         "below": TensorBoardLogger(folder, name="curves"),
         "elsewhere": CSVLogger("logs"),
     }
-    trainer = Trainer(
-        accelerator="cpu",
-        logger=loggers[logger],
-        callbacks=[RunRecord(folder)],
-        enable_progress_bar=False,
-    )
+    trainer = plain_trainer(logger=loggers[logger], callbacks=[RunRecord(folder)])
     data = Clean(Digits(), images=3 * BATCH, batch_size=BATCH, num_workers=0)
     trainer.test(Source("digits"), datamodule=data, verbose=False)
     assert [point.step for point in accuracy_curve(folder)] == [BATCH, 2 * BATCH, 3 * BATCH]

@@ -54,13 +54,7 @@ RATE = {"class_path": "torch.optim.SGD", "init_args": {"lr": 0.01, "momentum": 0
         (stream(quality=None), ["quality: none, not 85"]),
         (stream(num_workers=3, on_device=True), []),  # changes no number
         (
-            method(
-                "Tent",
-                optimizer={
-                    "class_path": "torch.optim.SGD",
-                    "init_args": {"lr": 0.01, "momentum": 0.0},
-                },
-            ),
+            method("Tent", optimizer={**RATE, "init_args": {"lr": 0.01, "momentum": 0.0}}),
             ["optimizer.lr: 0.01, not 0.00025 (Tent)", "optimizer.momentum: 0, not 0.9 (Tent)"],
         ),
         (

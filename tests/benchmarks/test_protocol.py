@@ -47,7 +47,7 @@ def ccc() -> CCC:
     return CCC(Glyphs(), calibration="glyphs", images=640, table="imagenet", quality=None)
 
 
-class SortedByClass(ReorderingWrapper):
+class Sorted(ReorderingWrapper):
     def find_order(self, number: int) -> Tensor:
         positions = super().find_order(number)
         return positions[self.known_labels(positions).argsort()]
@@ -58,31 +58,22 @@ class OneImage(Corrupted):
         return torch.zeros_like(index)
 
 
+EACH = "64 images of each corruption"
 STREAMS = {  # each with the protocol that its provenance is to give
     "i.i.d.": (ccc, "i.i.d. labels"),
-    "stretches": (stretches, "i.i.d. labels, 64 images of each corruption"),
+    "stretches": (stretches, f"i.i.d. labels, {EACH}"),
     "correlated": (
         lambda: CorrelatedLabels(ccc(), window=640),
         "labels correlated (delta 0.1), 62 classes in a batch of 64 (60 at random)",
     ),
     "sorted, mixed": (
         lambda: CorrelatedLabels(MixedDomains(stretches()), delta=0),
-        "corruptions mixed, labels sorted, 64 images of each corruption, "
-        "29 classes in a batch of 64 (60 at random)",
+        f"corruptions mixed, labels sorted, {EACH}, 29 classes in a batch of 64 (60 at random)",
     ),
     "recurring": (lambda: Recurring(ccc(), visits=4), "i.i.d. labels, 4 visits"),
-    "imbalanced": (
-        lambda: ClassImbalance(stretches(), ratio=10),
-        "classes imbalanced 10 to 1, 64 images of each corruption",
-    ),
-    "a user's wrapper": (
-        lambda: Recurring(SortedByClass(stretches(), 64), visits=2),
-        "SortedByClass, 2 visits, 64 images of each corruption",
-    ),
-    "a user's stream": (
-        lambda: OneImage(Glyphs(), each=64),
-        "OneImage, 64 images of each corruption",
-    ),
+    "imbalanced": (lambda: ClassImbalance(stretches()), f"classes imbalanced 10 to 1, {EACH}"),
+    "mine": (lambda: Recurring(Sorted(stretches(), 64), visits=2), f"Sorted, 2 visits, {EACH}"),
+    "a user's stream": (lambda: OneImage(Glyphs(), each=64), f"OneImage, {EACH}"),
 }
 
 

@@ -111,25 +111,17 @@ def test_suite(tmp_path, capfd):
 
 def test_factors():
     """What streams and overrides vary is with each run; an override may be for one method only."""
-    suite = {
-        "out": "x",
-        "streams": {
-            "CCC-{level} {speed}": {
-                "each": {"level": {"Easy": 40, "Hard": 10}, "speed": [1000]},
-                "setting": "CCC-{level}",
-                "init_args": {"difficulty": "{level}", "calibration": "at {level}"},
-            }
-        },
-        "seeds": [1],
-        "methods": {"Source": {}, "ETA": {}, "RDumb": {"init_args": {"every": 1000}}},
-        "overrides": {
-            "{every}": {
-                "each": {"every": [25, 50]},
-                "methods": {"RDumb": {"init_args": {"every": "{every}"}}},
-            },
-            "wide": {"factors": {"network": "wide"}, "methods": {"ETA": {}, "RDumb": {}}},
-        },
+    arguments = {"difficulty": "{level}", "calibration": "at {level}"}
+    levels = {"level": {"Easy": 40, "Hard": 10}, "speed": [1000]}
+    stream = {"each": levels, "setting": "CCC-{level}", "init_args": arguments}
+    often = {"RDumb": {"init_args": {"every": "{every}"}}}
+    overrides = {
+        "{every}": {"each": {"every": [25, 50]}, "methods": often},
+        "wide": {"factors": {"network": "wide"}, "methods": {"ETA": {}, "RDumb": {}}},
     }
+    methods = {"Source": {}, "ETA": {}, "RDumb": {"init_args": {"every": 1000}}}
+    suite = {"out": "x", "streams": {"CCC-{level} {speed}": stream}, "seeds": [1]}
+    suite |= {"methods": methods, "overrides": overrides}
     easy = [cell for cell in grid.cells(suite) if cell.names["setting"] == "CCC-Easy"]
     stream = {"level": "Easy", "speed": 1000}
     assert [(cell.folder.as_posix(), cell.factors) for cell in easy] == [
@@ -146,6 +138,9 @@ def test_factors():
     assert data == {"seed": 1, "difficulty": 40, "calibration": "at 40"}
 
 
+A = "{out: x, methods: {A: a}, streams: "
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -160,35 +155,23 @@ def test_factors():
         ("{out: x, methods: {}, streams: {}}", "methods is empty"),
         ("{out: x, methods: {}, streams: {}, shards: 2}", "shards is no key"),
         ("{out: x, methods: {A: {init_arg: 1}}, streams: {}}", "methods/A/init_arg is no key"),
-        ("{out: x, methods: {A: a}, streams: {s: {}}, seed: 43}", "seed is no key.*mean seeds"),
+        (A + "{s: {}}, seed: 43}", "seed is no key.*mean seeds"),
         *(
-            (
-                f"{{out: x, methods: {{A: a}}, streams: {{}}, common: {{{key}: {value}}}}}",
-                f"common/{key}",
-            )
+            (A + f"{{}}, common: {{{key}: {value}}}}}", f"common/{key}")
             for key in ("trainer", "model", "data")
             for value in ("text", "3", "null", "[1]")
         ),
         ("{out: x, methods: {A: {class_path: Tent, init_args: 3}}, streams: {}}", "A/init_args"),
         ("{out: x, methods: {A: {class_path: 3}}, streams: {}}", "A/class_path"),
-        ("{out: x, methods: {A: a}, streams: {s: {init_args: text}}}", "s/init_args"),
-        (
-            "{out: x, methods: {A: a}, streams: {s: {}}, overrides: {o: {model: {init_args: 3}}}}",
-            "o/model/init_args",
-        ),
-        (
-            "{out: x, methods: {A: a}, streams: {s: {}}, overrides: {o: {methods: {A: 3}}}}",
-            "o/methods/A",
-        ),
+        (A + "{s: {init_args: text}}}", "s/init_args"),
+        (A + "{s: {}}, overrides: {o: {model: {init_args: 3}}}}", "o/model/init_args"),
+        (A + "{s: {}}, overrides: {o: {methods: {A: 3}}}}", "o/methods/A"),
         ("include: 3", "include.*string, not 3"),
         ("{out: x, methods: {}, streams: {s: {each: {n: 1}}}}", "s/each/n.*list, not 1"),
-        (
-            "{out: x, methods: {}, streams: {s: {each: {n: fog}}}}",
-            "s/each/n.*imagenet-c-bar.*not fog",
-        ),
-        ("{out: x, methods: {A: a}, streams: {}, overrides: {o: {each: {n: []}}}}", "o/each/n"),
-        ("{out: x, methods: {A: a}, streams: {}, overrides: {o: {methods: {B: {}}}}}", "B.*from A"),
-        ("{out: x, methods: {A: a}, streams: {s: {}}, scales: {}}", "scales"),
+        ("{out: x, methods: {}, streams: {s: {each: {n: fog}}}}", "s/each/n.*-bar.*not fog"),
+        (A + "{}, overrides: {o: {each: {n: []}}}}", "o/each/n"),
+        (A + "{}, overrides: {o: {methods: {B: {}}}}}", "B.*from A"),
+        (A + "{s: {}}, scales: {}}", "scales"),
     ],
 )
 def test_bad_suite_files(tmp_path, monkeypatch, text, sentence):
