@@ -18,9 +18,7 @@ WORDS = (*COLOURS, *THINGS, "the", "is", "not", "what", "and", "here", "now", "?
 
 def language_model(folder: Path, kind: str) -> Path:
     """A transformer of a few thousand parameters with a tokenizer of whole words."""
-    import tokenizers  # slow to import, as are transformers and datasets
-    import transformers
-
+    transformers, tokenizers = map(pytest.importorskip, ("transformers", "tokenizers"))
     torch.manual_seed(0)
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
     words = {word: k for k, word in enumerate([*special, *WORDS])}
@@ -79,8 +77,7 @@ ensembles:
 
 @pytest.fixture(autouse=True)
 def _offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    pytest.importorskip("transformers")
-    datasets = pytest.importorskip("datasets")
+    datasets = pytest.importorskip("datasets")  # here, since it takes long
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
