@@ -134,7 +134,7 @@ def papers(n, **common):
 
 
 def semantic_scholar(base, **options):
-    options = {"timeout": (5.0, 0.3), "backoff": 0.0, "tries": 4, **options}
+    options = {"timeout": (5.0, 30.0), "backoff": 0.0, "tries": 4, **options}
     return SemanticScholar(f"{base}/graph/v1", per_second=None, **options)
 
 
