@@ -167,8 +167,13 @@ def test_a_killed_and_interrupted_run_resumes_with_every_sample_once(tmp_path):
         options = [*options.split(), "--data", str(data), "--out", str(out)]
         before = b""
         for number, least in ((signal.SIGKILL, 3), (signal.SIGINT, 12)):
-            pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
-            process = subprocess.Popen(cite_run(*options), preexec_fn=interruptible, **pipes)
+            process = subprocess.Popen(
+                cite_run(*options),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                preexec_fn=interruptible,
+            )
             wait_for(lambda least=least: lines_of(out) > least, process)
             process.send_signal(number)
             _, errors = process.communicate(timeout=90)
