@@ -15,15 +15,10 @@ import pytest
 # that wait (sync, suite, resume, stops, ray_stops) run one after another beside two that compute.
 LONGEST = (
     *("test_sync", "test_golden", "test_methods", "test_suite", "test_packaging", "test_contract"),
-    *(
-        "test_accelerator",
-        "test_readme",
-        "test_steps_and_window",
-        "test_corruptions",
-        "test_resume",
-    ),
-    *("test_paper", "test_command_line", "test_shipped_suites", "test_site", "test_stops"),
-    *("test_not_finite", "test_calibration", "test_ray_stops", "test_golden_mutations"),
+    *("test_accelerator", "test_readme", "test_steps_and_window", "test_corruptions"),
+    *("test_resume", "test_paper", "test_command_line", "test_shipped_suites", "test_site"),
+    *("test_stops", "test_not_finite", "test_calibration", "test_ray_stops"),
+    "test_golden_mutations",
 )
 
 

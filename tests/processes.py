@@ -65,6 +65,9 @@ class Command:
     def told(self, seconds: float) -> str:
         """What it, and those that it started, have printed when it ends."""
         self.wait(seconds)
+        return self.printed()
+
+    def printed(self) -> str:
         return Path(self.output.name).read_text()
 
     def send_signal(self, number: int) -> None:

@@ -89,13 +89,13 @@ def room(module: str) -> str:
     return module.split(".")[2]
 
 
-def test_between_the_parts() -> None:
+def test_between_the_parts():
     allowed = {name: {name, "holdfast"} | more for name, more in ARROWS.items()}
     entry = "holdfast.__main__"  # leads to the command line, as the installed command does
     check({(a, b) for a, b in own() if a != entry and part(b) not in allowed[part(a)]})
 
 
-def test_within_benchmarks() -> None:
+def test_within_benchmarks():
     inside = {(a, b) for a, b in own() if part(a) == part(b) == "benchmarks" and b.count(".") > 1}
     outside = {(a, b) for a, b in inside if room(a) not in (room(b), "cli")}
     common = {"test", "presets", "common_options"}
@@ -106,7 +106,7 @@ def check(broken: set[tuple[str, str]]) -> None:
     assert not broken, "\n".join(f"{a} imports {b}" for a, b in sorted(broken))
 
 
-def test_no_circles() -> None:
+def test_no_circles():
     """Whoever names a package, or something of its own __init__.py, imports that file."""
     left = {(a, b) for a, names in imports().items() for b in names}
     while True:
@@ -118,7 +118,7 @@ def test_no_circles() -> None:
     check(left)
 
 
-def test_imports_of_our_own_are_relative() -> None:
+def test_imports_of_our_own_are_relative():
     nodes = [(a, node) for a, path in own_modules().items() for node in ast.walk(parsed(path))]
     names = {(a, alias.name) for a, n in nodes if isinstance(n, ast.Import) for alias in n.names}
     names |= {(a, n.module or "") for a, n in nodes if isinstance(n, ast.ImportFrom) if not n.level}
@@ -138,24 +138,23 @@ def closure(module: str) -> set[str]:
     return found
 
 
-def test_agents_lead_to_no_torch() -> None:
+def test_agents_lead_to_no_torch():
     names = set().union(*(closure(name) for name in imports() if part(name) == "agents"))
     assert not {"torch", "lightning", "torchvision"} & {name.split(".")[0] for name in names}
 
 
-def test_methods_lead_to_no_stream_and_no_picture() -> None:
+def test_methods_lead_to_no_picture():
     names = set().union(*(closure(name) for name in imports() if part(name) == "methods"))
-    assert not {name for name in names if part(name) in ("benchmarks", "datamodules", "agents")}
     assert not {"cv2", "matplotlib", "requests"} & {name.split(".")[0] for name in names}
 
 
-def test_tests_share_helpers_not_tests() -> None:
+def test_tests_share_helpers_not_tests():
     files = (ROOT / "tests").rglob("*.py")
     names = {(path.stem, name) for path in files for name in imported(parsed(path), "")}
     check({(a, b) for a, b in names if b.startswith("test_")})
 
 
-def test_modules_of_tests_have_names_of_their_own() -> None:
+def test_modules_of_tests_have_names_of_their_own():
     """Their folders are on the path, so that another module of the same name would shadow them."""
     names = Counter(path.stem for path in (ROOT / "tests").rglob("*.py"))
     taken = names.keys() & {*sys.stdlib_module_names, *packages_distributions()}

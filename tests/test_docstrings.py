@@ -50,7 +50,7 @@ def takes_tensors(function: ast.FunctionDef) -> bool:
     return bool(re.search(r"\b(Tensor|Array)\b", " ".join(types)))
 
 
-def test_docstrings_state_shapes() -> None:
+def test_docstrings_state_shapes():
     """Of the function itself, or of its class or module for all of theirs."""
     tensors = [found for found in functions() if takes_tensors(found[2])]
     assert len(tensors) > 200
@@ -62,7 +62,7 @@ def test_docstrings_state_shapes() -> None:
     assert silent == []
 
 
-def test_docstrings_state_errors() -> None:
+def test_docstrings_state_errors():
     raising = [found for found in functions() if raised(found[2])]
     assert len(raising) > 60
     assert [p for p, _, f in raising if not RAISES.search(ast.get_docstring(f) or "")] == []

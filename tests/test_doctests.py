@@ -15,7 +15,7 @@ EXAMPLES = sorted(name for name, path in own_modules().items() if PROMPT.search(
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_examples(name: str) -> None:
+def test_examples(name):
     results = doctest.testmod(import_module(name), optionflags=doctest.ELLIPSIS)
     assert results.attempted
     assert not results.failed

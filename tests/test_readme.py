@@ -85,12 +85,7 @@ def lines_of(page: Path) -> list[str]:
     return [re.sub(r"\$SLURM_ARRAY_TASK_ID/\$SLURM\w+", "0/8", line) for line in lines]
 
 
-def test_the_readme(
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_the_readme(folder, monkeypatch, capsys, caplog):
     """One screen, whose Python and commands do what it says."""
     (folder / "mynets.py").write_text("from test_readme import network as make\n")
     monkeypatch.setattr(sys, "path", [*sys.path, str(folder)])
@@ -119,28 +114,18 @@ def test_the_readme(
         elif (
             words[0] == "make"
         ):  # to run them takes minutes: .ci/run does, and the demo's own tests
-            recipe = subprocess.run(
-                ["make", "--dry-run", "--no-print-directory", *words[1:]],
-                cwd=ROOT,
-                capture_output=True,
-                text=True,
-            ).stdout.splitlines()[-1]
+            dry = ["make", "--dry-run", "--no-print-directory", *words[1:]]
+            recipe = subprocess.check_output(dry, cwd=ROOT, text=True).splitlines()[-1]
             assert {"demo": "holdfast demo", "test": "python -m pytest"}[words[1]] in recipe
         else:
             assert words == ["tensorboard", "--logdir", "runs/readme"]
             assert list((runs / "Tent").glob("events.out.tfevents.*"))
     assert (runs / "accuracy.png").exists()
-    assert seen == {
-        "make demo",
-        "make test",
-        "holdfast corruptions",
-        "holdfast report",
-        "holdfast paper",
-        "tensorboard --logdir",
-    }
+    commands = {f"holdfast {name}" for name in ("corruptions", "report", "paper")}
+    assert seen == {"make demo", "make test", "tensorboard --logdir", *commands}
 
 
-def test_the_findings_are_those_of_the_papers_pages() -> None:
+def test_the_findings_are_those_of_the_papers_pages():
     """Each number of the table, with its decimals, is on the page that its row links to."""
     text = (ROOT / "README.md").read_text().partition("## Findings\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (.+) \| \[\w+/\w+\S*\]\((docs/papers/\S+)\) \|$", text, re.M)
@@ -154,7 +139,7 @@ def test_the_findings_are_those_of_the_papers_pages() -> None:
             assert number in {f"{float(other):.{decimals}f}" for other in on_page}, (number, page)
 
 
-def test_the_guide_has_an_example_of_each_command(folder: Path) -> None:
+def test_the_guide_has_an_example_of_each_command(folder):
     """Its table names all of them; what other pages and their tests do not run, it runs."""
     guide = DOCS / "guides" / "command-line.md"
     assert {*re.findall(r"^\| `(\w+)` \|", guide.read_text(), re.M)} == COMMANDS.keys()
@@ -167,7 +152,7 @@ def test_the_guide_has_an_example_of_each_command(folder: Path) -> None:
         assert main(words[1:]) == 0
 
 
-def test_relative_links_lead_somewhere() -> None:
+def test_relative_links_lead_somewhere():
     """To a file and a heading; in a clone, too, where the pages that the site generates are not."""
     dead = []
     for page in [*ROOT.glob("*.md"), *DOCS.rglob("*.md")]:
@@ -186,14 +171,12 @@ def headings(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_snippets_of_the_pages_run(
-    page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_snippets_of_the_pages_run(page, folder, monkeypatch):
     monkeypatch.setenv("PL_TRAINER_LIMIT_TEST_BATCHES", "1")
     assert run_snippets(page)
 
 
-def test_the_page_on_loggers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_on_loggers(folder, monkeypatch):
     """Offline; both loggers get the estimates."""
     pytest.importorskip("wandb")
     pytest.importorskip("mlflow")
@@ -206,7 +189,7 @@ def test_the_page_on_loggers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert {"accuracy", "stream/accuracy", "stream/AETTA"} <= names
 
 
-def test_the_home_page_names_the_code_of_each_step() -> None:
+def test_the_home_page_names_the_code_of_each_step():
     """Of a batch, by links to what the package has."""
     text = (DOCS / "index.md").read_text().partition("## How a batch runs\n")[2]
     steps = re.findall(r"^\d+\. (?:.+\n)+?(?=\d+\. |\n)", text, re.M)
@@ -217,7 +200,7 @@ def test_the_home_page_names_the_code_of_each_step() -> None:
         assert resolve_name(name)
 
 
-def test_the_demo(folder: Path, capsys: pytest.CaptureFixture) -> None:
+def test_the_demo(folder, capsys):
     """Two batches of each method: three and their figure first, commands at the end."""
     config = load_suite("demo", RunOptions())
     config["streams"]["ccc-glyphs"]["init_args"] |= {"images": 128, "num_workers": 0}
@@ -233,15 +216,13 @@ def test_the_demo(folder: Path, capsys: pytest.CaptureFixture) -> None:
     assert re.findall(r"^  \S+ (\w+) .*   # ", shown, re.M) == ["report", "corruptions", "demo"]
 
 
-def test_the_monitoring_page_alarms_on_shifted_digits_only(
-    folder: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_the_monitoring_page_alarms_on_shifted_digits_only(folder, capsys):
     exec(PYTHON.findall((DOCS / "tutorials" / "monitoring.md").read_text())[0], {})
     alarms = re.findall(r", alarm (\w+):", capsys.readouterr().out)
     assert alarms == ["False"] * 4 + ["True"] * 4
 
 
-def test_the_numbers_of_the_first_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_numbers_of_the_first_run(folder, monkeypatch):
     """Its table is what its Python gives, but for another machine's rounding."""
     monkeypatch.delenv("PL_TRAINER_LIMIT_TEST_BATCHES")
     rows = re.findall(r"^\| (\w+) \| ([\d.]+) \|$", FIRST.read_text(), re.M)
@@ -256,9 +237,7 @@ def suites_of(page: Path) -> list[dict[str, Any]]:
     return [block for block in blocks if isinstance(block, dict) and "methods" in block]
 
 
-def test_the_suites_of_the_pages_run(
-    registry: None, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_suites_of_the_pages_run(registry, folder, monkeypatch):
     """Every run of the guide's example, on fewer images, is what the page says; all are suites."""
     copy(DOCS / "examples" / "own.py", folder)
     monkeypatch.syspath_prepend(folder)
@@ -278,9 +257,7 @@ def test_the_suites_of_the_pages_run(
     runs = collect(folder / found[0]["out"])
     assert [(run.label, run.factors) for run in runs] == [
         ("Source", {}),
-        ("RDumb-every 25", {"every": 25}),
-        ("RDumb-every 50", {"every": 50}),
-        ("RDumb-every 100", {"every": 100}),
+        *((f"RDumb-every {every}", {"every": every}) for every in (25, 50, 100)),
     ]
     for run in runs[1:]:
         assert run.provenance["resets"][0]["every"] == run.factors["every"]
@@ -299,7 +276,7 @@ def shell_lines() -> list[str]:
 
 
 @pytest.mark.parametrize("line", [x for x in shell_lines() if not x.startswith("holdfast test")])
-def test_the_shell_lines_are_understood(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_shell_lines_are_understood(line, monkeypatch):
     parse = argparse.ArgumentParser.parse_args
 
     def stop(parser: argparse.ArgumentParser, words: Sequence[str] | None = None) -> Any:
@@ -315,9 +292,7 @@ def test_the_shell_lines_are_understood(line: str, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("line", [x for x in shell_lines() if x.startswith("holdfast test")])
-def test_the_lines_of_holdfast_test_are_understood(
-    line: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_lines_of_holdfast_test_are_understood(line, monkeypatch):
     monkeypatch.chdir(ROOT)  # the pages name files of the clone
     words = with_presets(shlex.split(line, comments=True)[2:])
     if "--resume" in words and "--model" not in words:  # the folder of a run says the rest

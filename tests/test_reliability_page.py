@@ -5,7 +5,7 @@ import re
 from common import ROOT
 
 
-def test_the_page_names_tests_that_exist() -> None:
+def test_the_page_names_tests_that_exist():
     page = (ROOT / "docs" / "reliability.md").read_text()
     named = set(re.findall(r"`(test_\w+)`", page))
     files = (ROOT / "tests").rglob("test_*.py")

@@ -146,7 +146,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_an_addition_touches_few_places(copy: Path, tmp_path: Path) -> None:
+def test_an_addition_touches_few_places(copy, tmp_path):
     """A file and an export suffice for the command line, and for the checks of all methods."""
     where = {**os.environ, "PYTHONPATH": str(copy / "package")}
     command = [sys.executable, "-c", USE]
@@ -161,7 +161,7 @@ def test_an_addition_touches_few_places(copy: Path, tmp_path: Path) -> None:
     assert 0 < first["Cautious"] < 0.5
 
 
-def test_the_site_builds_and_is_searched(copy: Path, tmp_path: Path) -> None:
+def test_the_site_builds_and_is_searched(copy, tmp_path):
     pytest.importorskip("mkdocstrings", reason="needs the extra docs")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     done = subprocess.run(command, cwd=copy, capture_output=True, text=True, timeout=300)
@@ -204,9 +204,7 @@ def test_the_site_builds_and_is_searched(copy: Path, tmp_path: Path) -> None:
         assert re.search("parameters that adapt|bench steps", page.read_text())
 
 
-def test_curves_come_from_runs(
-    curves: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_curves_come_from_runs(curves, tmp_path, monkeypatch):
     """Means over seeds, on the longest stream; curves of the other kind stay."""
     free, watched = tmp_path / "free", tmp_path / "watched"
     for seed in (1, 2):
@@ -234,7 +232,7 @@ def test_curves_come_from_runs(
     assert "640 images, seed 1;" in curves.caption("estimators", "GDE", kept)
 
 
-def test_all_methods_are_run_on_the_demos_stream() -> None:
+def test_all_methods_are_run_on_the_demos_stream():
     """But those for transformers and CLIP."""
     pages = {page.stem for page in (ROOT / "docs" / "methods").glob("*.md")} - {"index"}
     assert pages - {"rem", "foa", "tpt", "vte", "tda", "batclip"} == {
@@ -242,7 +240,7 @@ def test_all_methods_are_run_on_the_demos_stream() -> None:
     }
 
 
-def test_the_diagram_is_what_its_script_writes() -> None:
+def test_the_diagram_is_what_its_script_writes():
     diagram = script("diagram")
     assert diagram.FILE.read_text(encoding="utf-8") == diagram.picture()
     assert ElementTree.fromstring(diagram.picture()).get("viewBox") == "0 0 600 424"

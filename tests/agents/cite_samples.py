@@ -28,15 +28,10 @@ def title(k):
 def write_dataset(path, n):
     """Samples s0000, ..., the k-th of which is about "casek" and wants the paper `title(k)`."""
     common = {"source_paper_title": "A source", "year": "2020", "split": "test"}
-    rows = [
-        {
-            "id": f"s{k:04d}",
-            "excerpt": f"As case{k:04d} shows [CITATION], things hold.",
-            "target_paper_title": title(k),
-            **common,
-        }
-        for k in range(n)
-    ]
+    rows = []
+    for k in range(n):
+        text = f"As case{k:04d} shows [CITATION], things hold."
+        rows.append({"id": f"s{k:04d}", "excerpt": text, "target_paper_title": title(k), **common})
     return write(path, rows)
 
 
@@ -45,18 +40,12 @@ def record(sample, status="selected", title=None, hits=(), repeat=0, **more):
     usage = {"input_tokens": 10, "output_tokens": 5}
     shown = [{"id": None, "title": t} for t in hits]
     call = {"kind": "lm", "step": 1, "prompt": [], "new_messages": []}
-    content = {
-        "type": "sample",
-        "sample": sample,
-        "repeat": repeat,
-        "status": status,
-        "detail": "",
-        "selection": {"id": "p", "title": title, "ids": []} if title else None,
-        "seconds": 2.0,
-        "events": [
-            {**call, "usage": usage, "usd": None, "seconds": 0.5},
-            {"kind": "action", "step": 1, "action": "search_relevance", "hits": shown},
-        ],
-        **more,
-    }
+    content = {"type": "sample", "sample": sample, "repeat": repeat, "status": status}
+    content |= {"detail": "", "seconds": 2.0}
+    content["selection"] = {"id": "p", "title": title, "ids": []} if title else None
+    content["events"] = [
+        {**call, "usage": usage, "usd": None, "seconds": 0.5},
+        {"kind": "action", "step": 1, "action": "search_relevance", "hits": shown},
+    ]
+    content |= more
     return Record.model_validate(content)

@@ -163,21 +163,6 @@ def excerpt(name):
     return f"As scenario <{name}> shows, widgets {{x}} hold [CITATION]."
 
 
-def rows():
-    """The scenarios in CiteME's columns."""
-    return [
-        {
-            "id": name,
-            "excerpt": excerpt(name),
-            "target_paper_title": scenario.titles,
-            "source_paper_title": scenario.source,
-            "year": scenario.year,
-            "split": "test",
-        }
-        for name, scenario in SCENARIOS.items()
-    ]
-
-
 class Services:
     """A language model's and Semantic Scholar's servers, which play one scenario at a time."""
 

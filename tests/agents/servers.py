@@ -85,26 +85,12 @@ def chat(reply):
 
 
 def completion(text, finish="stop", tokens=(100, 20)):
-    return Reply(
-        {
-            "id": "x",
-            "object": "chat.completion",
-            "created": 0,
-            "model": "loopback",
-            "choices": [
-                {
-                    "index": 0,
-                    "message": {"role": "assistant", "content": text},
-                    "finish_reason": finish,
-                }
-            ],
-            "usage": {
-                "prompt_tokens": tokens[0],
-                "completion_tokens": tokens[1],
-                "total_tokens": sum(tokens),
-            },
-        }
-    )
+    total = {"total_tokens": sum(tokens)}
+    usage = {"prompt_tokens": tokens[0], "completion_tokens": tokens[1], **total}
+    message = {"role": "assistant", "content": text}
+    choice = {"index": 0, "message": message, "finish_reason": finish}
+    facts = {"id": "x", "object": "chat.completion", "created": 0, "model": "loopback"}
+    return Reply({**facts, "choices": [choice], "usage": usage})
 
 
 def fields(action, argument, reason="because"):
@@ -148,7 +134,7 @@ def papers(n, **common):
 
 
 def semantic_scholar(base, **options):
-    options = {"timeout": (5.0, 0.3), "backoff": 0.0, "tries": 4, **options}
+    options = {"timeout": (5.0, 30.0), "backoff": 0.0, "tries": 4, **options}
     return SemanticScholar(f"{base}/graph/v1", per_second=None, **options)
 
 

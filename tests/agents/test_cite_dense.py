@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+import torch
 from cite_samples import row, title, write, write_dataset
 
 from holdfast import HoldfastError
@@ -13,10 +14,6 @@ from holdfast.agents.data import MINI_CITE_CORPUS, load
 from holdfast.agents.search.dense import RANKS, Specter, retrieve
 from holdfast.agents.search.local import LocalSearch
 from holdfast.agents.search.provider import Paper
-
-transformers = pytest.importorskip("transformers")
-import torch  # noqa: E402
-from transformers import BertConfig, BertModel  # noqa: E402
 
 
 def test_dense_retrieval_equals_a_plain_ranking(tmp_path):
@@ -53,11 +50,12 @@ LENGTH = 40
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """An encoder as a folder, as one downloads it: a tiny BERT, whose words are whole."""
+    transformers = pytest.importorskip("transformers")
     path = tmp_path_factory.mktemp("encoder")
     (path / "vocab.txt").write_text("\n".join(VOCABULARY))
     transformers.BertTokenizerFast(str(path / "vocab.txt")).save_pretrained(path)
     torch.manual_seed(0)
-    config = BertConfig(
+    config = transformers.BertConfig(
         vocab_size=len(VOCABULARY),
         hidden_size=32,
         num_hidden_layers=2,
@@ -65,12 +63,14 @@ def folder(tmp_path_factory):
         intermediate_size=64,
         max_position_embeddings=LENGTH,
     )
-    BertModel(config, add_pooling_layer=False).save_pretrained(path)
+    transformers.BertModel(config, add_pooling_layer=False).save_pretrained(path)
     return path
 
 
 def by_hand(folder, words):
     """The [CLS] vector of one text, of its words (with [SEP] between title and abstract)."""
+    from transformers import BertModel  # slow to import
+
     model = BertModel.from_pretrained(folder, add_pooling_layer=False).eval()
     inner = [IDS.get(w, IDS["[UNK]"]) for w in words][: LENGTH - 2]
     ids = torch.tensor([[IDS["[CLS]"], *inner, IDS["[SEP]"]]])

@@ -93,14 +93,6 @@ def test_failed_calls_use_up_the_actions_and_so_end(runs, tmp_path):
         assert sum(m.role == "assistant" for m in sample.messages) == 15
 
 
-def test_titles_from_memory_are_guesses(runs, tmp_path):
-    title = TEST.samples[0].titles[0]
-    task = runs.citeme(commands="none")
-    log = runs.task_run(tmp_path, lambda *_: runs.say(f" {title} "), task, limit=2)
-    assert [s.store["record"]["status"] for s in log.samples] == ["guessed"] * 2
-    assert runs.means(log) == {"correct": 0.5, "strict": 0.5, "found": 0}
-
-
 def test_citeguards_actions_are_tools(runs, tmp_path):
     def reply(number, messages, tools):
         if number == 0:
@@ -122,12 +114,16 @@ def test_citeguards_actions_are_tools(runs, tmp_path):
     assert "No more context" in shown[1]
 
 
-def test_the_output_of_another_solver_is_the_title(runs, tmp_path):
-    task = runs.citeme()
-    task.solver = runs.generate()
+@pytest.mark.parametrize("solver", ["from memory", "another"])
+def test_titles_from_memory_and_outputs_of_another_solver_are_guesses(solver, runs, tmp_path):
+    task = runs.citeme(commands="none") if solver == "from memory" else runs.citeme()
+    if solver == "another":
+        task.solver = runs.generate()
     title = TEST.samples[0].titles[0]
     log = runs.task_run(tmp_path, lambda *_: runs.say(f" {title} "), task, limit=2)
     assert runs.means(log) == {"correct": 0.5, "strict": 0.5, "found": 0}
+    if solver == "from memory":
+        assert [s.store["record"]["status"] for s in log.samples] == ["guessed"] * 2
 
 
 def test_limits_of_inspect_end_a_sample_as_limits_of_ours_do(runs, tmp_path):

@@ -19,10 +19,6 @@ REPLIES = [
 ]
 
 
-def in_turn(messages):
-    return REPLIES[len(messages) // 2 - 1]
-
-
 def sample_run(lm, repeat=0, **options):
     return attempt(CiteAgent(lm, **options), Episode(SAMPLE, SEARCH, repeat=repeat))
 
@@ -123,13 +119,8 @@ def test_servers_of_ones_own_are_sent_max_tokens_and_reasoning_models_are_not():
             assert sample_run(lm, commands="none").selection
             assert describe(lm)["model"] == f"openai/{name.removeprefix('openai/')}"
     bodies = [body for body in bodies if body]
-    assert [b["model"] for b in bodies] == [
-        "llama3.1",
-        "gpt-4o",
-        "org/model:7b",
-        "o3-mini",
-        "gpt-5",
-    ]
+    names = ["llama3.1", "gpt-4o", "org/model:7b", "o3-mini", "gpt-5"]
+    assert [b["model"] for b in bodies] == names
     limits = [(b.get("max_tokens"), b.get("max_completion_tokens")) for b in bodies]
     assert limits == [(17_000, None)] * 3 + [(None, 17_000)] * 2
 
@@ -150,13 +141,8 @@ def test_settings_that_every_request_breaks_end_the_run(message):
 def test_a_long_wait_that_a_server_asks_for_is_bounded_and_printed(monkeypatch, capsys):
     waited: list[float] = []
     monkeypatch.setattr("time.sleep", waited.append)
-    answers = iter(
-        [
-            Reply("busy", 429, {"Retry-After": "3600"}),
-            Reply("", 503, {"Retry-After": "7"}),
-            *REPLIES,
-        ]
-    )
+    long, short = ({"Retry-After": seconds} for seconds in ("3600", "7"))
+    answers = iter([Reply("busy", 429, long), Reply("", 503, short), *REPLIES])
     with chat(lambda messages: next(answers)) as base:
         record = sample_run(model_at(base))
     assert record.status == "selected"
@@ -173,10 +159,7 @@ def test_parameters_and_schemas_reach_the_server():
         return completion('{"title": "A title"}')
 
     with serve(respond) as base:
-        for options in (
-            {},
-            {"structured": True, "seed": 7, "reasoning_effort": "low"},
-        ):
+        for options in ({}, {"structured": True, "seed": 7, "reasoning_effort": "low"}):
             lm = language_model("m", api_base=f"{base}/v1", **options)
             assert sample_run(lm, commands="none", form="json").selection.title == "A title"
             assert {name: describe(lm).get(name) for name in options} == options

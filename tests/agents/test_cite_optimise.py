@@ -124,12 +124,10 @@ def test_evaluators_bootstrapping_with_searches_teachers_and_saved_programs(data
         with pytest.raises(HoldfastError, match="no language model"):
             agent(excerpt=dataset.samples[0].excerpt)
         agent.set_lm(student)
-        shown = [
-            dspy.Example(excerpt=x.excerpt, source="", until=x.date).with_inputs(
-                "excerpt", "source", "until"
-            )
-            for x in dataset.samples
-        ]
+        examples = (
+            dspy.Example(excerpt=x.excerpt, source="", until=x.date) for x in dataset.samples
+        )
+        shown = [example.with_inputs("excerpt", "source", "until") for example in examples]
         evaluate = dspy.Evaluate(devset=shown, metric=is_answered, num_threads=2)
         assert evaluate(agent).score == 100
         assert asked == {"student": 12, "teacher": 0}

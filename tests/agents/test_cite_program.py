@@ -7,12 +7,7 @@ from conversations import MINI, SAMPLE, SEARCH, converse
 from servers import fields
 
 from holdfast import HoldfastError
-from holdfast.agents.actions import (
-    ACTIONS,
-    ARGUMENT_CHARS,
-    quote,
-    trajectory,
-)
+from holdfast.agents.actions import ACTIONS, ARGUMENT_CHARS, quote, trajectory
 from holdfast.agents.episode import excerpt
 from holdfast.agents.lm import REPLY_CHARS, language_model
 from holdfast.agents.program import CiteAgent

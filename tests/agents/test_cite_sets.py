@@ -4,40 +4,29 @@ import json
 
 import pytest
 from cite_samples import record
-from conversations import SAMPLE
-from servers import chat, fields, model_at
+from conversations import converse
+from servers import fields
 
 from holdfast import HoldfastError
 from holdfast.agents.authors_logs import record as imported
 from holdfast.agents.cite import main
 from holdfast.agents.data import MINI_CITE_CORPUS, load
-from holdfast.agents.episode import Episode
 from holdfast.agents.litsearch import load_queries, recalls
 from holdfast.agents.program import CiteAgent
 from holdfast.agents.records import ResultFile, settings_of
-from holdfast.agents.run import attempt
 from holdfast.agents.search.local import LocalSearch
 
 
 def test_citeguards_actions_in_the_command_lines_agent():
-    turns = iter(
-        [
-            fields("search_text_snippet", "entropy minimization at test time"),
-            fields("find_in_text", "tent-2021 entropy"),
-            fields("find_in_text", "no-such-id entropy"),
-            fields("ask_for_more_context", "Which data?"),
-            fields("select", "tent-2021"),
-        ]
-    )
-    shown = []
-
-    def reply(messages):
-        shown.append(messages[-1]["content"])
-        return next(turns)
-
-    with chat(reply) as base:
-        episode = Episode(SAMPLE, LocalSearch(MINI_CITE_CORPUS))
-        ended = attempt(CiteAgent(model_at(base), "citeguard"), episode)
+    replies = [
+        fields("search_text_snippet", "entropy minimization at test time"),
+        fields("find_in_text", "tent-2021 entropy"),
+        fields("find_in_text", "no-such-id entropy"),
+        fields("ask_for_more_context", "Which data?"),
+        fields("select", "tent-2021"),
+    ]
+    ended, sent = converse(lambda lm: CiteAgent(lm, "citeguard"), replies)
+    shown = [messages[-1]["content"] for messages in sent]
     assert ended.status == "selected", ended.detail
     assert "passages:" in shown[1]
     assert "entropy" in shown[2].lower()
@@ -64,15 +53,6 @@ def test_hits_of_citeguards_results_belong_to_its_searches_for_papers():
         ("search_text_snippet", []),
         ("search_relevance", ["p1"]),
     ]
-
-
-def test_a_hit_without_a_field_is_an_error_of_the_service():
-    errors = {
-        "2 validation errors for PaperSearchResult\nauthors": "provider_error",
-        "1 validation error for Output\naction": "bad_format",
-    }
-    for error, status in errors.items():
-        assert imported({"id": "1", "error": error, "selected": None}).status == status
 
 
 def test_citemulti_has_neither_urls_nor_splits(tmp_path):

@@ -35,7 +35,7 @@ def pickled(path: Path, content: object, protocol: int = 4) -> Path:
 
 
 @pytest.mark.parametrize("protocol", [2, 4])
-def test_the_official_file_is_converted(tmp_path: Path, protocol: int) -> None:
+def test_the_official_file_is_converted(tmp_path, protocol):
     content = matrices()
     path = pickled(tmp_path / "m.pickle", content, protocol)
     if protocol == 2:  # with old NumPy's name of the module
@@ -63,9 +63,7 @@ class Attack:
         ({"fog": np.zeros((21, 21))}, "no key like"),
     ],
 )
-def test_other_pickles_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: object, sentence: str
-) -> None:
+def test_other_pickles_are_refused(tmp_path, monkeypatch, content, sentence):
     monkeypatch.chdir(tmp_path)
     path = pickled(tmp_path / "m.pickle", content)
     with pytest.raises(HoldfastError, match=sentence):
@@ -76,7 +74,7 @@ def test_other_pickles_are_refused(
         Calibration.load_official(path)
 
 
-def test_lengths_of_walks() -> None:
+def test_lengths_of_walks():
     """Where severity always costs accuracy, a walk at 0 % takes every step: 41, as in table A.1."""
     i, j = np.mgrid[:21, :21]
     falling = np.broadcast_to(80 * np.exp(-(i + j) / 12), (len(EASY), len(EASY), 21, 21))
@@ -90,7 +88,7 @@ CALIBRATE = (
 )
 
 
-def test_shards_are_merged_and_gaps_named(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_shards_are_merged_and_gaps_named(tmp_path, capsys):
     """From the command line; the whole from Python, with a network and a source."""
     names, parts = ["contrast", "brightness"], [tmp_path / f"{k}.npz" for k in range(2)]
     net, source = load_backbone("digits"), Digits("calibration")
@@ -113,9 +111,7 @@ def test_shards_are_merged_and_gaps_named(tmp_path: Path, capsys: pytest.Capture
     assert np.array_equal(merged.accuracy, whole.accuracy, equal_nan=True)
 
 
-def test_another_writer_or_setting_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_another_writer_or_setting_is_refused(tmp_path, capsys):
     for name in ("a", "b"):
         (tmp_path / "tree" / name).mkdir(parents=True)
         Image.new("RGB", (40, 40)).save(tmp_path / "tree" / name / "0.png")
@@ -130,7 +126,7 @@ def test_another_writer_or_setting_is_refused(
     assert "another --out" in capsys.readouterr().err
 
 
-def test_whole_severities_serve_every_difficulty(tmp_path: Path) -> None:
+def test_whole_severities_serve_every_difficulty(tmp_path):
     out = tmp_path / "whole.npz"
     assert main([*CALIBRATE.split(), "--out", str(out), "--whole"]) == 0
     whole = Calibration.load(out)
@@ -149,9 +145,7 @@ def test_whole_severities_serve_every_difficulty(tmp_path: Path) -> None:
         assert len(stream.path(a, b)) > 1
 
 
-def test_the_accuracies_are_corrected_along_the_walks_of_a_difficulty(
-    tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_the_accuracies_are_corrected_along_the_walks_of_a_difficulty(tmp_path, capsys):
     out = tmp_path / "walks.npz"
     words = [*CALIBRATE.split(), "--out", str(out), "--images", "96", "--walks"]
     assert main([*words, "30"]) == 0

@@ -12,8 +12,8 @@ import pytest
 import torch
 import yaml
 from common import BATCH, DATA, STEPS, model, plain_trainer
-from lightning.pytorch import Trainer
 from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
+from small_suites import small_stream
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from holdfast import HoldfastError, methods
@@ -34,7 +34,7 @@ def command(folder: Path, *words: str) -> list[str]:
     return ["test", *base, *words]
 
 
-def test_one_run(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_one_run(tmp_path, capsys):
     words = ["--model", "RDumb", "--model.every", "5", "--trainer.callbacks+=SoftmaxScore"]
     assert main(command(tmp_path, *words)) == 0
     folder = tmp_path / "run"
@@ -66,18 +66,10 @@ def accuracy_curve(folder: Path) -> list:
     return events.Scalars("stream/accuracy")
 
 
-def test_curves_lie_on_the_images_axis(tmp_path: Path) -> None:
+def test_curves_lie_on_the_images_axis(tmp_path):
     """A point for every 25 batches, and one for the rest."""
-    data = yaml.safe_load(yaml.safe_dump(DATA))
-    data["init_args"]["images"] = 60 * BATCH
-    run(
-        {
-            "model": model("Tent"),
-            "data": data,
-            "trainer": {"accelerator": "cpu"},
-            "out": str(tmp_path),
-        }
-    )
+    config = {"data": small_stream(images=60 * BATCH), "trainer": {"accelerator": "cpu"}}
+    run({**config, "model": model("Tent"), "out": str(tmp_path)})
     points = accuracy_curve(tmp_path)
     assert [point.step for point in points] == [25 * BATCH, 50 * BATCH, 60 * BATCH]
     accuracies = [row["accuracy"] for row in read_rows(tmp_path)]
@@ -86,9 +78,7 @@ def test_curves_lie_on_the_images_axis(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("logger", ["none", "the default", "there", "below", "elsewhere"])
-def test_a_record_brings_its_curves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logger: str
-) -> None:
+def test_a_record_brings_its_curves(tmp_path, monkeypatch, logger):
     """In the run's folder, once, whatever logger there is; a short run has a point for each batch."""
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "runs" / "mine"
@@ -99,18 +89,13 @@ def test_a_record_brings_its_curves(
         "below": TensorBoardLogger(folder, name="curves"),
         "elsewhere": CSVLogger("logs"),
     }
-    trainer = Trainer(
-        accelerator="cpu",
-        logger=loggers[logger],
-        callbacks=[RunRecord(folder)],
-        enable_progress_bar=False,
-    )
+    trainer = plain_trainer(logger=loggers[logger], callbacks=[RunRecord(folder)])
     data = Clean(Digits(), images=3 * BATCH, batch_size=BATCH, num_workers=0)
     trainer.test(Source("digits"), datamodule=data, verbose=False)
     assert [point.step for point in accuracy_curve(folder)] == [BATCH, 2 * BATCH, 3 * BATCH]
 
 
-def test_a_logger_alone_shows_curves(tmp_path: Path) -> None:
+def test_a_logger_alone_shows_curves(tmp_path):
     """Without a record, of each step: accuracy, loss, resets and estimates against the images seen."""
     loggers = [TensorBoardLogger(tmp_path / "tb", name=""), CSVLogger(tmp_path / "csv", name="")]
     watch = [SoftmaxScore(), PeriodicReset(every=2)]
@@ -130,9 +115,7 @@ def test_a_logger_alone_shows_curves(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "option", ["channels_last", pytest.param("compile", marks=pytest.mark.slow)]
 )
-def test_free_speed_changes_little(
-    tmp_path: Path, option: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_free_speed_changes_little(tmp_path, option, monkeypatch):
     """At the paper's learning rate the losses stay the same to three digits; of a few whole batches."""
     # What the compiler keeps from a run under other instructions does not compile.
     cache = f"{tempfile.gettempdir()}/inductor-{torch.backends.cpu.get_cpu_capability()}"
@@ -152,23 +135,18 @@ def test_free_speed_changes_little(
         assert one["loss"] == pytest.approx(other["loss"], rel=1e-3)
 
 
-def test_a_number_of_batches(tmp_path: Path) -> None:
-    """One, which Lightning would take for the share of all."""
-    words = ["--model", "Source", "--trainer.limit_test_batches", "1"]
-    assert main(command(tmp_path, *words)) == 0
-    assert len(read_rows(tmp_path / "run")) == 1
-
-
-def test_a_folder_holds_one_run(tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
-    words = command(tmp_path, "--model", "Source")
+def test_a_folder_holds_one_run(tmp_path, capfd):
+    """Of one batch, a number that Lightning would take for the share of all."""
+    words = command(tmp_path, "--model", "Source", "--trainer.limit_test_batches", "1")
     assert main(words) == 0
+    assert len(read_rows(tmp_path / "run")) == 1
     before = (tmp_path / "run" / "record.jsonl").read_bytes()
     assert main(words) == 2
     assert "already contains a run. Continue it with --resume" in capfd.readouterr().err
     assert (tmp_path / "run" / "record.jsonl").read_bytes() == before
 
 
-def test_a_script_may_replace_its_run(tmp_path: Path) -> None:
+def test_a_script_may_replace_its_run(tmp_path):
     """The second time it says how; what others put into the folder stays."""
     stream = Corrupted(Digits(), ["fog"], each=64, table="cifar", num_workers=0)
 
@@ -191,14 +169,14 @@ def test_a_script_may_replace_its_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["Source", "RDumb", "RMT"])
-def test_help_of_a_method(name: str, capsys: pytest.CaptureFixture) -> None:
+def test_help_of_a_method(name, capsys):
     assert main(["test", "--model.help", name]) == 0
     text = capsys.readouterr().out
     assert "--model.backbone" in text
     assert len(text.splitlines()) < 120
 
 
-def test_methods_are_listed_as_they_are_exported(capsys: pytest.CaptureFixture) -> None:
+def test_methods_are_listed_as_they_are_exported(capsys):
     assert main([]) == 0
     assert "  methods  " in capsys.readouterr().out
     assert main(["methods"]) == 0

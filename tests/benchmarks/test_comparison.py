@@ -54,17 +54,8 @@ RATE = {"class_path": "torch.optim.SGD", "init_args": {"lr": 0.01, "momentum": 0
         (stream(quality=None), ["quality: none, not 85"]),
         (stream(num_workers=3, on_device=True), []),  # changes no number
         (
-            method(
-                "Tent",
-                optimizer={
-                    "class_path": "torch.optim.SGD",
-                    "init_args": {"lr": 0.01, "momentum": 0.0},
-                },
-            ),
-            [
-                "optimizer.lr: 0.01, not 0.00025 (Tent)",
-                "optimizer.momentum: 0, not 0.9 (Tent)",
-            ],
+            method("Tent", optimizer={**RATE, "init_args": {"lr": 0.01, "momentum": 0.0}}),
+            ["optimizer.lr: 0.01, not 0.00025 (Tent)", "optimizer.momentum: 0, not 0.9 (Tent)"],
         ),
         (
             callbacks({"class_path": "AETTA", "init_args": {"passes": 5}}),
@@ -80,14 +71,14 @@ RATE = {"class_path": "torch.optim.SGD", "init_args": {"lr": 0.01, "momentum": 0
         ({"methods": {"ETA": {"class_path": "ETA"}}}, ["methods: ETA", "number of runs: 8, not 6"]),
     ],
 )
-def test_one_thing_differs(change: dict[str, Any], sentences: list[str]) -> None:
+def test_one_thing_differs(change, sentences):
     said = found(change)
     missing = [text for text in sentences if not any(text in own for own in said)]
     assert not missing, said
     assert len(said) == len(sentences), said
 
 
-def test_runs_are_paired_by_their_factors() -> None:
+def test_runs_are_paired_by_their_factors():
     """Each with the paper's run of the same level, or else of the same place."""
 
     def suite(values: list[int], redundancy: float = 0.1) -> dict[str, Any]:
@@ -103,7 +94,7 @@ def test_runs_are_paired_by_their_factors() -> None:
     assert said == ["redundancy: 0.2, not 0.1 (RDumb)"]
 
 
-def test_the_same_values_in_other_runs() -> None:
+def test_the_same_values_in_other_runs():
     """Suites in which Tent has RDumb's rate and RDumb has Tent's."""
     slow = {"optimizer": {**RATE, "init_args": {"lr": 0.001, "momentum": 0.9}}}
     said = found(method("Tent", **slow), paper=method("RDumb", **slow))

@@ -31,7 +31,7 @@ def shown(capsys: pytest.CaptureFixture) -> dict[str, list[str]]:
     return {first: rest for first, *rest in lines}
 
 
-def test_the_table_of_a_model(folder: Path, capsys: pytest.CaptureFixture) -> None:
+def test_the_table_of_a_model(folder, capsys):
     """Each cell is a run of a fresh model; what is finished is not run again."""
     assert main(WORDS) == 0
     table = shown(capsys)
@@ -55,7 +55,7 @@ def test_the_table_of_a_model(folder: Path, capsys: pytest.CaptureFixture) -> No
     assert "Average" not in capsys.readouterr().out  # of clean images and one kind of shift
 
 
-def test_one_protocol_for_ones_own_images(folder: Path, capsys: pytest.CaptureFixture) -> None:
+def test_one_protocol_for_ones_own_images(folder, capsys):
     """The command and README's script measure the same; what else was chosen, the caption says."""
     digits = Digits()
     for number, label in enumerate(digits.labels[:100].tolist()):
@@ -84,9 +84,7 @@ def test_one_protocol_for_ones_own_images(folder: Path, capsys: pytest.CaptureFi
     assert "too few" not in printed
 
 
-def test_a_folder_of_photos_and_a_network_from_a_module(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_folder_of_photos_and_a_network_from_a_module(folder, monkeypatch, capsys):
     """As in the README: by default every image once under each corruption."""
     for name in ("n01440764", "n01443537"):  # ImageNet's labels 0 and 1
         (folder / "photos" / name).mkdir(parents=True)

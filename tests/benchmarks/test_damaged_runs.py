@@ -51,9 +51,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_damaged_run_does_not_hide_the_others(
-    folder: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_damaged_run_does_not_hide_the_others(folder, capsys):
     assert main(["report", str(folder), "--status"]) == 0
     status = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
     assert main(["report", str(folder)]) == 0
@@ -80,9 +78,7 @@ def values_in(content: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, .
         yield from values_in(value, (*path, key))
 
 
-def test_a_wrong_kind_of_value_does_not_hide_the_others(
-    tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_wrong_kind_of_value_does_not_hide_the_others(tmp_path, capsys):
     """Every value of every file of a run is once of each other kind."""
     facts = {"resets": [{"class": "PeriodicReset", "every": 9}], "setting": ["stream"]}
     facts |= {"wrappers": [{"wrapper": "CorrelatedLabels", "delta": 0.1, "order": "sorted"}]}
@@ -125,7 +121,7 @@ def test_a_wrong_kind_of_value_does_not_hide_the_others(
 
 
 @pytest.mark.parametrize("row", ['{"step": 2, "ima', "\x00\x00\n"])
-def test_a_record_is_read_up_to_a_damaged_row(tmp_path: Path, row: str) -> None:
+def test_a_record_is_read_up_to_a_damaged_row(tmp_path, row):
     made_up(tmp_path, "Tent", [0.5, 0.6, 0.7], finished=False)
     record = tmp_path / "s-seed1" / "Tent" / "record.jsonl"
     lines = record.read_text().splitlines()
@@ -136,7 +132,7 @@ def test_a_record_is_read_up_to_a_damaged_row(tmp_path: Path, row: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["run.lock", "owner.txt", "record.jsonl"])
-def test_a_run_writes_through_no_link(tmp_path: Path, name: str) -> None:
+def test_a_run_writes_through_no_link(tmp_path, name):
     """In a folder of somebody else: the target of a link there stays as it is."""
     made_up(tmp_path, "Tent", [0.5, 0.6], finished=False)
     folder, target = tmp_path / "s-seed1" / "Tent", tmp_path / "mine.txt"
@@ -153,12 +149,12 @@ def test_a_run_writes_through_no_link(tmp_path: Path, name: str) -> None:
     assert target.read_text() == "mine"
 
 
-def test_sentences_say_nothing_to_the_terminal() -> None:
+def test_sentences_say_nothing_to_the_terminal():
     error = HoldfastError("no file \033]0;title\007\u202e\udcff in\nhere")
     assert str(error) == "no file ?]0;title??? in\nhere"
 
 
-def test_a_full_disk_leaves_no_half_picture(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_a_full_disk_leaves_no_half_picture(tmp_path, capsys):
     made_up(tmp_path, "Source", [0.5, 0.6])
     (tmp_path / "accuracy.png").write_bytes(b"the picture before")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)

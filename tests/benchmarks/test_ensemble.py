@@ -47,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_every_member_has_predictions(folder: Path) -> None:
+def test_every_member_has_predictions(folder):
     files = sorted((folder / "out").rglob("*.npz"))
     groups = [file.parent.relative_to(folder / "out").as_posix() for file in files]
     assert {group: groups.count(group) for group in groups} == {
@@ -68,7 +68,7 @@ def test_every_member_has_predictions(folder: Path) -> None:
     }
 
 
-def test_what_is_there_is_not_trained_again(folder: Path) -> None:
+def test_what_is_there_is_not_trained_again(folder):
     """Resumed members are those of an uninterrupted run."""
     files = sorted((folder / "out").rglob("*.npz"))
     before = {file: file.stat().st_mtime_ns for file in files}
@@ -98,7 +98,7 @@ def by_sgd(
     return torch.cat([head.weight.detach().T, head.bias.detach()[None]])
 
 
-def test_probes_and_their_projnorm_are_those_of_sgd(folder: Path) -> None:
+def test_probes_and_their_projnorm_are_those_of_sgd(folder):
     """ProjNorm is the distance of two heads, trained with labels and with predictions."""
     job = ensemble.jobs(ensemble.load(str(folder / "e.yaml")))[0]
     own = members("head", 1, [5, 40], 2, seed=0)
@@ -119,7 +119,7 @@ def test_probes_and_their_projnorm_are_those_of_sgd(folder: Path) -> None:
     assert sets["validation"].projnorm is None
 
 
-def test_tables_and_figure_of_an_ensemble(folder: Path, capsys: pytest.CaptureFixture) -> None:
+def test_tables_and_figure_of_an_ensemble(folder, capsys):
     probe_folder, picture = str(folder / "out" / "probe"), folder / "lines.png"
     assert main(["estimators", "agree", probe_folder, "--figure", str(picture)]) == 0
     shown = capsys.readouterr().out
@@ -132,7 +132,7 @@ def test_tables_and_figure_of_an_ensemble(folder: Path, capsys: pytest.CaptureFi
     assert len(errors.splitlines()) == 2 + 2
 
 
-def test_members_differ_in_one_source_only() -> None:
+def test_members_differ_in_one_source_only():
     for source in ("head", "order", "subset"):
         found = members(source, 0.5, [3], 4, seed=2)
         for name in ("head", "order", "subset"):
@@ -147,7 +147,7 @@ def test_members_differ_in_one_source_only() -> None:
     assert set(epoch.tolist()) == first
 
 
-def test_bases_by_name() -> None:
+def test_bases_by_name():
     images = torch.rand(3, 3, 32, 32)
     shapes = {"pixels": 3072, "relu:20": 20, "digits": 64, "torchvision/resnet18": 512}
     for name, size in shapes.items():
@@ -160,7 +160,7 @@ def test_bases_by_name() -> None:
     assert not torch.allclose(one, other)
 
 
-def test_descriptions_in_the_documentation(tmp_path: Path) -> None:
+def test_descriptions_in_the_documentation(tmp_path):
     """All are whole, and so are those that come with Holdfast."""
     text = (ROOT / "docs" / "ensembles.md").read_text()
     described = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
@@ -172,7 +172,7 @@ def test_descriptions_in_the_documentation(tmp_path: Path) -> None:
         assert ensemble.load(name)["seeds"] == [*range(10)]
 
 
-def test_predictions_made_elsewhere(tmp_path: Path) -> None:
+def test_predictions_made_elsewhere(tmp_path):
     """Samples in any order, a shift without labels, a damaged file."""
     random, labels, ids = np.random.default_rng(0), np.arange(200) % 4, np.arange(200)
     for number, error in enumerate((0.1, 0.3, 0.5)):
@@ -206,9 +206,7 @@ def test_predictions_made_elsewhere(tmp_path: Path) -> None:
         ("class_path: Digits", "class_path: Digit", "Digit"),
     ],
 )
-def test_what_is_wrong_is_told(
-    old: str, new: str, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_what_is_wrong_is_told(old, new, sentence, tmp_path, capsys):
     (tmp_path / "e.yaml").write_text(FILE.format(out=tmp_path / "out").replace(old, new))
     assert main(["train", "ensemble", str(tmp_path / "e.yaml"), "--jobs", "1"]) == 2
     error = capsys.readouterr().err

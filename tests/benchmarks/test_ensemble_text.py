@@ -10,10 +10,6 @@ import torch
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.results.predictions import read_predictions
 
-transformers = pytest.importorskip("transformers")
-datasets = pytest.importorskip("datasets")
-tokenizers = pytest.importorskip("tokenizers")
-
 pytestmark = pytest.mark.slow
 COLOURS = ("red", "blue", "green", "white")
 THINGS = ("cat", "dog", "fox", "hen")
@@ -22,6 +18,7 @@ WORDS = (*COLOURS, *THINGS, "the", "is", "not", "what", "and", "here", "now", "?
 
 def language_model(folder: Path, kind: str) -> Path:
     """A transformer of a few thousand parameters with a tokenizer of whole words."""
+    transformers, tokenizers = map(pytest.importorskip, ("transformers", "tokenizers"))
     torch.manual_seed(0)
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
     words = {word: k for k, word in enumerate([*special, *WORDS])}
@@ -80,13 +77,14 @@ ensembles:
 
 @pytest.fixture(autouse=True)
 def _offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")  # here, since it takes long
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
 
 
 @pytest.mark.parametrize("kind", ["bert", "gpt2"])
-def test_question_answering(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_question_answering(kind, tmp_path, capsys):
     base = language_model(tmp_path / kind, kind)
     assert trained(tmp_path, "qa", base, "finetune", "{lr: 0.01, batch: 20}", "[2, 60]") == 0
     files = sorted((tmp_path / "out").rglob("*.npz"))
@@ -105,7 +103,7 @@ def test_question_answering(kind: str, tmp_path: Path, capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize("training", ["probe", "lora", "scratch"])
-def test_text_classification(training: str, tmp_path: Path) -> None:
+def test_text_classification(training, tmp_path):
     if training == "lora":
         pytest.importorskip("peft")
     kind, settings, most = "bert", "{lr: 0.01, batch: 16}", 80
@@ -129,14 +127,7 @@ def test_text_classification(training: str, tmp_path: Path) -> None:
         ("qa", "bert", "probe", "does not support probes"),
     ],
 )
-def test_what_is_wrong_is_told(
-    task: str,
-    base: str,
-    training: str,
-    sentence: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture,
-) -> None:
+def test_what_is_wrong_is_told(task, base, training, sentence, tmp_path, capsys):
     language_model(tmp_path / "bert", "bert")
     assert trained(tmp_path, task, tmp_path / base, training, "{lr: 0.01}", "[1]") == 2
     assert sentence in capsys.readouterr().err

@@ -33,7 +33,7 @@ IMAGES = 10 * np.arange(1, 101)
         ([(40, 41), (50, 51)], [0], 0),  # the first one counts, the second is not false
     ],
 )
-def test_alarms(alarm: list[tuple[int, int]], delays: list[int], false_alarms: int) -> None:
+def test_alarms(alarm, delays, false_alarms):
     """Collapsed from batch 40 to 80; the dip of 5 batches at the start is too short to count."""
     collapsed, alarms = np.zeros(100, dtype=bool), np.zeros(100, dtype=bool)
     collapsed[40:81] = collapsed[:5] = True
@@ -57,7 +57,7 @@ def run(
     return Run.load(own)
 
 
-def test_warnings_compare_with_the_source_model(tmp_path: Path) -> None:
+def test_warnings_compare_with_the_source_model(tmp_path):
     source = run(tmp_path, "Source", [0.4] * 40, [0.5] * 40)
     tent = run(tmp_path, "Tent", [0.6] * 20 + [0.0] * 20, [0.8] * 10 + [0.0] * 30)
     assert judged_alarms(with_results([tent])).empty
@@ -68,7 +68,7 @@ def test_warnings_compare_with_the_source_model(tmp_path: Path) -> None:
     assert "+110 images" in warnings_table(found.reset_index())["median delay"].tolist()
 
 
-def test_the_source_model_is_the_one_of_the_same_weights(tmp_path: Path) -> None:
+def test_the_source_model_is_the_one_of_the_same_weights(tmp_path):
     """Of two networks on one stream, each run is set beside its own; without one, nothing is said."""
     low, high = (
         run(tmp_path, "Source", [a] * 64, [a] * 64, weights=f"{a}", override=f"{a}")
@@ -82,7 +82,7 @@ def test_the_source_model_is_the_one_of_the_same_weights(tmp_path: Path) -> None
     assert [tent.collapsed for tent in tents] == [False, True, None]
 
 
-def test_models_on_a_line_are_estimated_exactly() -> None:
+def test_models_on_a_line_are_estimated_exactly():
     """Errors of independent models: agreement inside and outside lie on a line through the accuracy."""
     random, count, models = np.random.default_rng(0), 200_000, 4
     labels = random.integers(2, size=count)
@@ -129,7 +129,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_quality_and_warnings(finished: Path, capsys: pytest.CaptureFixture) -> None:
+def test_quality_and_warnings(finished, capsys):
     assert main(["estimators", "quality", str(finished)]) == 0
     lines = [re.split("  +", line) for line in capsys.readouterr().out.splitlines()]
     (row,) = (line for line in lines if line[:3] == ["fog", "Tent", "AETTA"])
@@ -144,7 +144,7 @@ def test_quality_and_warnings(finished: Path, capsys: pytest.CaptureFixture) -> 
     ]
 
 
-def test_fit_command(finished: Path, tmp_path: Path) -> None:
+def test_fit_command(finished, tmp_path):
     file = tmp_path / "f.json"
     assert main(["estimators", "fit", str(finished), "--out", str(file)]) == 0
     f = FlipFunction.load(file)
@@ -159,7 +159,7 @@ def test_fit_command(finished: Path, tmp_path: Path) -> None:
     assert main(["estimators", "fit", str(finished), "--method", "x*", "--out", str(file)]) == 2
 
 
-def test_flips_of_other_stops_and_fewer_images(finished: Path) -> None:
+def test_flips_of_other_stops_and_fewer_images(finished):
     """As counted by the definition from what the run kept."""
     point = points_of(collect(finished))[0]
     assert point.recounted().flips == pytest.approx(point.flips)
@@ -172,7 +172,7 @@ def test_flips_of_other_stops_and_fewer_images(finished: Path) -> None:
     assert again[True] == pytest.approx(1000 * np.sum((start != end) * rank / 16) / 16)
 
 
-def test_agree_command(finished: Path, capsys: pytest.CaptureFixture) -> None:
+def test_agree_command(finished, capsys):
     """Of two models there is no line, so each is estimated by their agreement alone."""
     assert main(["estimators", "agree", str(finished)]) == 0
     assert "fog 4" in capsys.readouterr().out
@@ -193,7 +193,7 @@ def test_agree_command(finished: Path, capsys: pytest.CaptureFixture) -> None:
     assert OUTPUTS in capsys.readouterr().err
 
 
-def test_names_are_never_taken_apart(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_names_are_never_taken_apart(tmp_path, capsys):
     """Names may have hyphens, commas and numbers that mean nothing."""
     names = {"method": "BNAdapt-alpha", "override": "at-once", "stream": "a-1, b", "seed": 0}
     put(tmp_path / "run", {**names, "setting": "fog, 3"}, {}, [0.5] * 8)

@@ -46,19 +46,18 @@ def file(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_one_file_that_asks_for_nothing(file: Path) -> None:
+def test_one_file_that_asks_for_nothing(file):
     text = file.read_text()
     assert file.stat().st_size < 2_000_000
     assert "default-src 'none'; script-src 'unsafe-inline'" in text
     assert not re.search(r"<(script|link|img|iframe)[^>]* (src|href)=", text)
 
 
-def test_its_numbers_are_the_reports(file: Path, runs: Path, capsys: pytest.CaptureFixture) -> None:
+def test_its_numbers_are_the_reports(file, runs, capsys):
     main(["report", str(runs), "--json"])
     wanted = json.loads(capsys.readouterr().out)
     text = file.read_text()
     data = re.search(r'<script type="application/json" id="data">(.*?)</script>', text)
-    assert data is not None
     assert json.loads(data[1]) == wanted
     rows = [re.findall("<td>(.*?)</td>", row) for row in re.findall("(?s)<tr>(.*?)</tr>", text)]
     details = {tuple(row[:2]): row for row in rows if row and row[0] in ("easy", "hard")}
@@ -69,7 +68,7 @@ def test_its_numbers_are_the_reports(file: Path, runs: Path, capsys: pytest.Capt
         assert row[3] == points(group["last_eighth"])
 
 
-def test_names_are_text_and_failures_are_listed(file: Path) -> None:
+def test_names_are_text_and_failures_are_listed(file):
     text = file.read_text()
     assert text.count("<script") == text.count("</script") == 4
     assert "<i onload" not in text
@@ -78,9 +77,7 @@ def test_names_are_text_and_failures_are_listed(file: Path) -> None:
     assert "51.0 (1 of 2)" in text
 
 
-def test_without_results_the_folder_or_the_library(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
+def test_without_results_the_folder_or_the_library(tmp_path, monkeypatch, capsys):
     made_up(tmp_path, "Source", None)
     page = tmp_path / "r.html"
     assert main(["report", str(tmp_path), "--html", str(page)]) == 0
@@ -94,7 +91,7 @@ def test_without_results_the_folder_or_the_library(
     assert not page.exists()
 
 
-def test_the_command_that_repeats_it(tmp_path: Path) -> None:
+def test_the_command_that_repeats_it(tmp_path):
     names = {"method": "Source", "override": "", "stream": "s", "setting": "s", "seed": 1}
     cell = Cell(names, tmp_path / "s-seed1" / "Other", {}, {})
     prepare([cell], "holdfast suite mine.yaml --seeds 1")
@@ -129,7 +126,7 @@ addEventListener("load", async () => {
 </script>"""
 
 
-def test_in_a_browser(file: Path, tmp_path: Path) -> None:
+def test_in_a_browser(file, tmp_path):
     """Without an error or a request, all charts are drawn, and a click on a head sorts its table."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:

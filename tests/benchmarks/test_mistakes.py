@@ -1,12 +1,14 @@
 """A wrong word on the command line gets one sentence, before anything is computed or written."""
 
+import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import yaml
-from common import DATA, model
+from common import DATA, ROOT, model
 from small_suites import small_stream, write_suite
 
 from holdfast.benchmarks.cli import main
@@ -17,10 +19,7 @@ TWO = "--trainer.devices 2 --trainer.strategy sync"
 CORRUPTIONS = "corruptions --backbone digits --source digits"
 MISTAKES = [
     ("reprot", "Did you mean holdfast report?"),
-    (
-        "test --model Tent --backbone digits --data CCC",
-        "Did you mean --model.backbone?",
-    ),
+    ("test --model Tent --backbone digits --data CCC", "Did you mean --model.backbone?"),
     (f"{RUN} --model Tant", "'Tant' is unknown. Did you mean Tent?"),
     (f"{RUN} --model Tent --data Mine", "'Mine' is unknown. Choose one of CCC"),
     (f"{RUN} --model Tent --data.source Glyfs", "Did you mean Glyphs?"),
@@ -29,6 +28,12 @@ MISTAKES = [
     (f"{RUN} --model Tent --model.lr 1", "Tent has no option 'lr'. List its options with "),
     (f"{RUN} --model Tent --data.imges 1", "--data.help CCC."),
     (f"{RUN} --model Tent --modle 1", "unrecognized arguments: --modle"),
+    (f"{RUN} --model own.Margn", "'own.Margn': module 'own' has no"),
+    (f"{RUN} --model owm.Margin", "No module named 'owm'"),
+    (f"{RUN} --model broken.Margin", "broken.Margin: the file is broken"),
+    (f"{RUN} --model own.MarginScore", "does not correspond to a subclass of TTA"),
+    ("stress Tent --budget 0", "--budget must be at least 1"),
+    ("stress Tentt", "Tent"),
     ("test --config twice.yaml --out run", "the key 'model' is in line 1 and again in line 3"),
     (f"{RUN} --preset tint --data CCC", "no preset 'tint'. Choose from adacontrast, "),
     (f"{RUN} --model Tent --data.images many", "images"),
@@ -88,6 +93,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_suite(folder, {"Source": model("Source")}, {"digits": small_stream()})
     (folder / "twice.yaml").write_text("model: Tent\ndata: CCC\nmodel: Source\n")
     (folder / "none").mkdir()
+    shutil.copy(ROOT / "docs" / "examples" / "own.py", folder)
+    (folder / "broken.py").write_text("raise RuntimeError('the file is broken')\n")
     (folder / "none.npz").write_bytes(b"no archive")
     for name, images in (("two", 5), ("other", 6)):
         facts = {"weights": "same", "images": images}
@@ -97,14 +104,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(("words", "sentence"), MISTAKES)
-def test_a_mistake_gets_one_sentence(
-    words: str,
-    sentence: str,
-    place: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture,
-) -> None:
+def test_a_mistake_gets_one_sentence(words, sentence, place, registry, monkeypatch, capfd):
     monkeypatch.chdir(place)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # beside own.py
     before = {*place.iterdir()} - {place / "run"}
     try:
         status = main(words.split())

@@ -22,12 +22,7 @@ from holdfast.benchmarks.papers.citeme.numbers import RUNS
 from holdfast.benchmarks.papers.engine import command
 from holdfast.benchmarks.papers.engine.claims import above
 from holdfast.benchmarks.papers.engine.experiment import PAPERS, front_matter, notes
-from holdfast.benchmarks.papers.engine.page import (
-    claims_page,
-    experiment_page,
-    front_page,
-    section,
-)
+from holdfast.benchmarks.papers.engine.page import claims_page, experiment_page, front_page, section
 from holdfast.benchmarks.papers.engine.sources import Files, Suite, runs_of
 from holdfast.benchmarks.papers.engine.table import Table, header, tidy
 from holdfast.benchmarks.suites import grid
@@ -67,7 +62,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", GOLDEN)
-def test_tables_of_made_up_runs_are_as_they_were(name: str, shared: Path) -> None:
+def test_tables_of_made_up_runs_are_as_they_were(name, shared):
     """Every mean, and the verdict on each claim, as before the tables became functions."""
     experiment = EXPERIMENTS[name]
     source = experiment.source
@@ -83,7 +78,7 @@ def test_tables_of_made_up_runs_are_as_they_were(name: str, shared: Path) -> Non
     assert {"means": means, "states": states, "notes": len(table.notes)} == GOLDEN[name]
 
 
-def test_committed_results_have_the_seeds_of_todays_suites() -> None:
+def test_committed_results_have_the_seeds_of_todays_suites():
     """All but those of trials, which have the seeds of the hold-out."""
     for experiment in EXPERIMENTS.values():
         source = experiment.source
@@ -96,7 +91,7 @@ def test_committed_results_have_the_seeds_of_todays_suites() -> None:
             assert seeds <= found, experiment.name
 
 
-def test_committed_results_and_pages_agree() -> None:
+def test_committed_results_and_pages_agree():
     """Every committed page is what its committed numbers make, and so is that of all claims."""
     docs, committed = command.DOCS, [e for e in EXPERIMENTS.values() if e.committed]
     assert (docs / "claims.md").read_text() == claims_page(EXPERIMENTS.values())
@@ -119,7 +114,7 @@ def test_committed_results_and_pages_agree() -> None:
     assert pages == {experiment.name for experiment in committed}
 
 
-def test_every_suite_published_table_and_note_is_there() -> None:
+def test_every_suite_published_table_and_note_is_there():
     """Experiments share runs, so that a folder stands for one configuration."""
     configs: dict[Path, dict[str, Any]] = {}
     for experiment in EXPERIMENTS.values():
@@ -137,7 +132,7 @@ def test_every_suite_published_table_and_note_is_there() -> None:
         assert {name.removesuffix(" photos") for name in notes(paper)} <= files
 
 
-def test_complete_results_are_not_replaced_by_some_that_lack_runs() -> None:
+def test_complete_results_are_not_replaced_by_some_that_lack_runs():
     experiment = EXPERIMENTS["rdumb/T2.4"]
     results = {**experiment.committed["embedded"], "missing": ["a, seed 1, b"]}
     with pytest.raises(HoldfastError, match="would replace complete results"):
@@ -150,7 +145,7 @@ def cells_of(suite: str, scale: str) -> list[Cell]:
     return [*grid.cells(grid.read_suite(suite, scale if grid.scales(suite) else None))]
 
 
-def test_full_scale_suites_make_every_printed_row(tmp_path: Path) -> None:
+def test_full_scale_suites_make_every_printed_row(tmp_path):
     """The rows and columns of Table 2.1, from one stream of each setting; and CCC's 27 long runs."""
     experiment = EXPERIMENTS["rdumb/T2.1"]
     cells = {
@@ -200,7 +195,7 @@ WORDS_ONLY = {
 }
 
 
-def test_the_printed_numbers_refute_no_claim_of_a_paper() -> None:
+def test_the_printed_numbers_refute_no_claim_of_a_paper():
     """By the direction and the size of the means; those of ours may fail."""
     unseen: set[str] = set()
     words_only: set[str] = set()
@@ -220,7 +215,7 @@ def test_the_printed_numbers_refute_no_claim_of_a_paper() -> None:
     assert words_only == WORDS_ONLY
 
 
-def test_every_claim_of_a_paper_has_its_words_or_cells() -> None:
+def test_every_claim_of_a_paper_has_its_words_or_cells():
     """And one with a size that is that of the paper's data has a sentence without it."""
     for experiment in EXPERIMENTS.values():
         for claim in experiment.claims:
@@ -234,7 +229,7 @@ def test_every_claim_of_a_paper_has_its_words_or_cells() -> None:
                 assert any(part.direction for part in parts) == bool(claim.direction), name
 
 
-def test_a_section_names_what_is_missing_and_what_differs() -> None:
+def test_a_section_names_what_is_missing_and_what_differs():
     experiment = EXPERIMENTS["rdumb/T2.4"]
     table = tidy([("", "RDumb", 125, "1", 40.0), ("", "RDumb", 125, "2", 41.0)]).as_json()
     results = {"scale": "full", "table": table, "missing": ["a, seed 2, b"]}
@@ -250,7 +245,7 @@ def test_a_section_names_what_is_missing_and_what_differs() -> None:
     assert found.count("<details") == 2  # the claims, and the further differences
 
 
-def test_the_embedded_methods_have_the_rates_of_the_hold_out() -> None:
+def test_the_embedded_methods_have_the_rates_of_the_hold_out():
     """One rate per method in a study: RDumb's has the best (EATA has ETA's), the field's the largest."""
     numbers = {1: 49.0, 2: 50.0, 3: 48.4, 4: 48.5}
     few = tidy([("", "Tent", x, "s", value) for x, value in numbers.items()])
@@ -279,7 +274,7 @@ def test_the_embedded_methods_have_the_rates_of_the_hold_out() -> None:
             assert method != "EATA" or own["beta"] * rate == 2000 * 2.5e-4
 
 
-def test_the_list(capsys: pytest.CaptureFixture) -> None:
+def test_the_list(capsys):
     assert main(["paper", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert {"name", "paper", "shows", "scales", "done", "verdict"} <= found[0].keys()
@@ -290,7 +285,7 @@ def test_the_list(capsys: pytest.CaptureFixture) -> None:
     assert max(map(len, lines)) <= 100
 
 
-def test_committed_results_are_shown_and_nothing_runs(tmp_path: Path) -> None:
+def test_committed_results_are_shown_and_nothing_runs(tmp_path):
     """Nor are torch, lightning and matplotlib imported, which take seconds."""
     code = (
         "import sys; from holdfast.benchmarks.cli import main; "
@@ -313,9 +308,7 @@ def test_committed_results_are_shown_and_nothing_runs(tmp_path: Path) -> None:
     assert not [*tmp_path.iterdir()]
 
 
-def test_a_small_experiment_from_end_to_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_small_experiment_from_end_to_end(tmp_path, monkeypatch, capsys):
     """A real suite of two methods; the second command runs nothing anew, nor does --runs."""
     monkeypatch.chdir(tmp_path)
     suite = {

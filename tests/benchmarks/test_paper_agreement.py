@@ -64,7 +64,7 @@ def table(folder: Path) -> Table:
     return Table.read(json.loads(json.dumps({"table": lines.as_json()})))
 
 
-def test_a_claim_about_lines_holds_or_fails(table: Table, folder: Path) -> None:
+def test_a_claim_about_lines_holds_or_fails(table, folder):
     assert [*map(state, nearest("error", HEAD, ORDER, SUBSET)(table))] == [HOLDS, HOLDS]
     assert [*map(state, nearest("error", ORDER, HEAD)(table))] == [FAILS]
     assert {*map(state, agreement.accuracy_line(HEAD)(table))} == {HOLDS}
@@ -78,7 +78,7 @@ def test_a_claim_about_lines_holds_or_fails(table: Table, folder: Path) -> None:
     assert list(table.points) == [f"{HEAD}\nfog, seed 0"]
 
 
-def test_a_shift_without_an_accuracy_line_decides_nothing(table: Table) -> None:
+def test_a_shift_without_an_accuracy_line_decides_nothing(table):
     rows = [*table.rows]
     for row in rows:
         if (row[0], row[1], row[2]) == (str(ORDER), "fog", agreement.ACCURACY_R2):
@@ -88,18 +88,16 @@ def test_a_shift_without_an_accuracy_line_decides_nothing(table: Table) -> None:
     without = tidy(rows)
     assert "fog" not in agreement.on_lines(without, HEAD, ORDER)
     (part,) = nearest("error", HEAD, ORDER)(without)
-    assert part.number is not None
     assert abs(part.number.mean) < 100
     experiment = EXPERIMENTS["agreement/Fig2"]
     verdicts = experiment.verdicts({**experiment.committed["embedded"]})
     by_id = {verdict.claim.id: verdict for verdict in verdicts}
     assert (by_id["c2-gain"].state, by_id["c3-slopes"].state) == (PREMISE, HOLDS)
     (part,) = by_id["c2-gain"].parts
-    assert part.number is not None
     assert part.number.mean == pytest.approx(0.45, abs=0.01)
 
 
-def test_models_of_several_names_are_one_ensemble(folder: Path) -> None:
+def test_models_of_several_names_are_one_ensemble(folder):
     both = Ensemble("glyphs", ("probe", "probe"), "head-1")
     assert str(both) == "glyphs, probe + probe: head-1"
     _, result = next(evidence([folder, folder / "elsewhere"], [both]))
@@ -107,7 +105,7 @@ def test_models_of_several_names_are_one_ensemble(folder: Path) -> None:
     assert [*evidence([folder / "elsewhere"], [both])] == []
 
 
-def test_estimators_and_projnorm_are_compared(folder: Path) -> None:
+def test_estimators_and_projnorm_are_compared(folder):
     """Errors stand apart where agreement is on no line; ProjNorm follows mistakes by ranks alone."""
     table = EXPERIMENTS["agreement/T1"]([folder])
     found = [(result.models.stream, result.r2) for _, result in evidence([folder], [HEAD])]
@@ -121,9 +119,7 @@ def test_estimators_and_projnorm_are_compared(folder: Path) -> None:
     assert (table.mean("R²", "ProjNorm", "fog") or 99) < 95 < table.mean("R²", "ALine-D", "fog")
 
 
-def test_the_command_judges_what_is_there(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_the_command_judges_what_is_there(folder, tmp_path, capsys):
     assert main(["paper", "agreement/Fig1", "--runs", str(folder)]) == 0
     shown = capsys.readouterr().out
     assert "- holds: C1: ALine-S" in shown

@@ -26,7 +26,7 @@ CITEME = {name: own for name, own in EXPERIMENTS.items() if own.paper == "citeme
 TEST = load("mini-cite").select("test")
 
 
-def test_without_runs_the_papers_cells_are_shown_and_nothing_is_judged() -> None:
+def test_without_runs_the_papers_cells_are_shown_and_nothing_is_judged():
     """Every published cell is in a table, and those with outcomes in a figure."""
     assert [experiment.file for experiment in CITEME.values()][4:] == [
         f"Fig{n}" for n in range(5, 19)
@@ -95,7 +95,7 @@ def states(name: str, files: list[Path]) -> dict[str, str]:
     return {verdict.claim.id: verdict.state for verdict in CITEME[name].verdicts(results)}
 
 
-def test_claims_are_judged_where_runs_are_given(tmp_path: Path) -> None:
+def test_claims_are_judged_where_runs_are_given(tmp_path):
     def runs(model: str, counts: dict[tuple[str, bool], int]) -> list[Path]:
         return [result_file(tmp_path, model, own, n, steps=4) for own, n in counts.items()]
 
@@ -109,7 +109,7 @@ def test_claims_are_judged_where_runs_are_given(tmp_path: Path) -> None:
     assert states("citeme/T4", some)["commands-help"] == "not judged"
 
 
-def test_an_optimised_program_is_in_no_cell_of_the_paper(tmp_path: Path) -> None:
+def test_an_optimised_program_is_in_no_cell_of_the_paper(tmp_path):
     optimised = result_file(tmp_path, "openai/gpt-4o", ("search", "optimised"), 20, steps=4)
     settings = {setting_name(*setting) for setting in SETTINGS}
     columns = {x for _, _, x, _, _ in CITEME["citeme/T4"]([optimised]).rows}
@@ -120,7 +120,7 @@ def test_an_optimised_program_is_in_no_cell_of_the_paper(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("steps", "state"), [(5, "holds"), (6, "does not hold")])
-def test_few_steps_are_five(tmp_path: Path, steps: int, state: str) -> None:
+def test_few_steps_are_five(tmp_path, steps, state):
     files = [result_file(tmp_path, "openai/gpt-4o", SETTINGS[-1], 9, steps)]
     files.append(result_file(tmp_path, "x/o1-mini", SETTINGS[-1], 9, 2))
     assert states("citeme/Fig5", files) == {"few-steps": state}
@@ -128,9 +128,7 @@ def test_few_steps_are_five(tmp_path: Path, steps: int, state: str) -> None:
     assert table.mean(f"{RUNS}: GPT-4o", "select", steps) == 9.5  # 9 and 10 are right
 
 
-def test_a_single_repeat_is_not_judged_and_the_command_prints_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_single_repeat_is_not_judged_and_the_command_prints_it(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     files = [
         result_file(tmp_path, "openai/gpt-4o", setting, count, 3, repeats=1)

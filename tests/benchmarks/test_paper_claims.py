@@ -16,15 +16,7 @@ from holdfast.benchmarks.papers.engine.claims import AtFull, Claim, above
 from holdfast.benchmarks.papers.engine.experiment import Experiment
 from holdfast.benchmarks.papers.engine.page import section
 from holdfast.benchmarks.papers.engine.sources import Simulation
-from holdfast.benchmarks.papers.engine.table import (
-    ALL,
-    FIRST,
-    REST,
-    Except,
-    Positions,
-    Table,
-    tidy,
-)
+from holdfast.benchmarks.papers.engine.table import ALL, FIRST, REST, Except, Positions, Table, tidy
 from holdfast.benchmarks.papers.engine.verdicts import (
     FAILS,
     HOLDS,
@@ -63,10 +55,9 @@ NUMBERS: Cells = {
 CURVES = table_of(NUMBERS)
 
 
-def test_a_run_counts_once_whatever_its_windows() -> None:
+def test_a_run_counts_once_whatever_its_windows():
     """Windows of one run are averaged, not counted as pairs."""
     (part,) = above("a", "b")(CURVES)
-    assert part.number is not None
     assert (part.number.n, part.number.mean) == (3, pytest.approx(2))
     twice = {(p, c, x + more): v for (p, c, x), v in NUMBERS.items() for more in (0, 0.5)}  # type: ignore[operator]
     (again,) = above("a", "b")(table_of(twice))
@@ -105,16 +96,14 @@ EACH = {"each": ALL}
         ("mean_below", SETS, {"limit": 3, "without": ["AC"]}, {"WF": 2}),
     ],
 )
-def test_parts_of_primitives(
-    kind: str, table: Table, options: dict[str, Any], found: dict[str, float]
-) -> None:
+def test_parts_of_primitives(kind, table, options, found):
     """Each part's mean; its name contains the given one."""
     parts = means(kind, table, **options)
     assert list(parts.values()) == pytest.approx([*found.values()])
     assert all(name in own for name, own in zip(found, parts, strict=True))
 
 
-def test_limits_decide() -> None:
+def test_limits_decide():
     (part,) = above("a", "b", x=2, by=4)(CURVES)
     assert (part.least, state(part)) == (4, HOLDS)
     (part,) = claims.steady("b", x=1, around=3, within=2)(CURVES)
@@ -122,23 +111,21 @@ def test_limits_decide() -> None:
     parts = claims.bounded("a", x=[1, 2], most=12)(CURVES)
     assert [state(part) for part in parts] == [UNDECIDED, FAILS]
     (part,) = claims.lower_mean("WF", ["AC"])(SETS)
-    assert part.number is not None
     assert (part.of, part.number.n) == ("data sets", 2)
 
 
-def test_rank_correlation_and_shares_by_run() -> None:
+def test_rank_correlation_and_shares_by_run():
     ups = [float(n) for n in range(8)]
     table = table_of({("", "one", "s"): ups, ("", "other", "s"): [-value for value in ups]})
     (part,) = claims.rank_correlation("one", "other", negative=True)(table)
     assert state(part) == HOLDS
     two = table_of({(p, "c", "s"): [1.0] * 30 for p in ("phase 1", "phase 2")})
     (part,) = claims.share_above("c", level=0.98)(two)
-    assert part.number is not None
     assert part.number.n == 30  # runs, not 60 phases
     assert part.number.low == pytest.approx(0.8843, abs=1e-3)
 
 
-def test_a_peak_is_chosen_on_other_runs() -> None:
+def test_a_peak_is_chosen_on_other_runs():
     """With noise alone the highest point of the mean is above the start; that of other runs is not."""
     noise: Cells = {("", "c", x): [0.0, 0.0, 0.0] for x in range(5)}
     for run, x in enumerate((1, 2, 3)):
@@ -162,7 +149,7 @@ def verdict(
     return found.state, found.because
 
 
-def test_one_part_of_many_fails_only_after_holms_correction() -> None:
+def test_one_part_of_many_fails_only_after_holms_correction():
     """p = 0.02 refutes a claim of two parts and none of three; the p-values are scipy's."""
     low, even = [-0.42, -1.0, -0.3, -1.6, -0.2, -0.9], [1.0, -1.0, 2.0, -2.0, 1.5, -1.5]
     cells: Cells = {("", "a", x): low if x == 1 else even for x in range(1, 4)}
@@ -178,7 +165,7 @@ def test_one_part_of_many_fails_only_after_holms_correction() -> None:
     assert p_value(Difference(1, 0.5, 1.5, 3), 0, claims.INF) == 1
 
 
-def test_a_size_of_imagenet_is_judged_at_full_scale_only() -> None:
+def test_a_size_of_imagenet_is_judged_at_full_scale_only():
     claim = Claim("by-six", "a is 6 above b", [above("a", "b", x=2, by=AtFull(6))])
     assert judge(claim, table_of(NUMBERS, full=True), "full").state == FAILS
     found = judge(claim, CURVES)
@@ -196,7 +183,7 @@ def test_a_size_of_imagenet_is_judged_at_full_scale_only() -> None:
         ({"commit": "1ce6876", "threads": "1", "processor": "x"}, ""),
     ],
 )
-def test_results_of_unknown_origin_decide_nothing(facts: dict[str, str], reason: str) -> None:
+def test_results_of_unknown_origin_decide_nothing(facts, reason):
     """Where they are committed; the picture stays, marked."""
     experiment = Experiment(lambda: tidy([]), "rdumb/x", Simulation(), "a and b")
     experiment.claim("up", "a is above b", above("a", "b", x=2))
@@ -212,7 +199,7 @@ def test_results_of_unknown_origin_decide_nothing(facts: dict[str, str], reason:
             command.keep(experiment, {**results, "missing": []}, Path("picture.png"))
 
 
-def test_claims_have_one_id_each_and_are_found_by_it() -> None:
+def test_claims_have_one_id_each_and_are_found_by_it():
     experiment = Experiment(lambda: tidy([]), "rdumb/x", Simulation(), "a and b")
     experiment.claim("up", "a is above b", above("a", "b"))
     assert experiment.claim_of("up").sentence == "a is above b"
@@ -222,7 +209,7 @@ def test_claims_have_one_id_each_and_are_found_by_it() -> None:
         experiment.claim("up", "b is above a", above("b", "a"))
 
 
-def test_results_and_pages_are_no_code() -> None:
+def test_results_and_pages_are_no_code():
     """So that one command after another can write results with --keep."""
     words = ["git", "ls-files", *CODE]
     found = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
@@ -230,21 +217,21 @@ def test_results_and_pages_are_no_code() -> None:
     assert not re.search(r"papers/\w+/results/|^docs/|\.md$", found, re.M)
 
 
-def test_a_claim_with_a_part_of_a_single_run_can_only_be_refuted() -> None:
+def test_a_claim_with_a_part_of_a_single_run_can_only_be_refuted():
     several = {("", "a", 1): [3, 3.1, 3], ("", "b", 1): [1, 1, 1.1], ("", "c", 1): [0]}
     assert verdict("a", ["b", "c"], table=table_of(several))[0] == UNJUDGED
     assert verdict("b", ["a", "c"], table=table_of(several))[0] == FAILS
     assert verdict("c", ["a", "d"], table=table_of(several)) == (UNJUDGED, "runs are missing")
 
 
-def test_what_a_claim_is_about_must_have_happened() -> None:
+def test_what_a_claim_is_about_must_have_happened():
     """Which is not known where its runs are missing."""
     for than, expected in (("b", HOLDS), ("a", PREMISE), ("c", UNJUDGED)):
         about = {"premise": above("a", than, x=2), "unless": "no rise"}
         assert verdict("a", "b", x=2, about=about)[0] == expected
 
 
-def test_the_premises_of_claims_about_orders_of_labels() -> None:
+def test_the_premises_of_claims_about_orders_of_labels():
     """Correlated labels leave at most half of the classes in a batch; imbalanced streams are as long."""
     for id, panel, order, lacking in (
         ("takes-labels-for-collapse", field.CLASSES, "correlated", [51, 91, 100]),

@@ -4,7 +4,6 @@ import contextlib
 import os
 import re
 import signal
-from pathlib import Path
 
 import pytest
 from common import model
@@ -28,7 +27,7 @@ def ended(pid: int) -> bool:
 
 
 @pytest.mark.slow
-def test_a_suite_on_ray(tmp_path: Path) -> None:
+def test_a_suite_on_ray(tmp_path):
     """A killed run resumes and finishes; SIGTERM to all processes saves the run in progress."""
     pytest.importorskip("ray")
     suite = {

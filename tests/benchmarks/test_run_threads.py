@@ -31,7 +31,7 @@ def rows(folder: Path, outside: int, **common: Any) -> list[dict[str, Any]]:
     return without_times(own)
 
 
-def test_the_same_bits_on_any_number_of_cores(tmp_path: Path) -> None:
+def test_the_same_bits_on_any_number_of_cores(tmp_path):
     fixed = [rows(tmp_path / f"fixed{n}", n, threads=1) for n in (1, 2)]
     assert fixed[0] == fixed[1]
     assert rows(tmp_path / "free", 2) != fixed[0]  # why it is an option of the run
@@ -43,7 +43,7 @@ def test_the_same_bits_on_any_number_of_cores(tmp_path: Path) -> None:
     assert facts["commit"] is None or len(facts["commit"].partition("-")[0]) == 40
 
 
-def test_embedded_suites_fix_their_threads() -> None:
+def test_embedded_suites_fix_their_threads():
     for path in grid.SUITES.rglob("*.yaml"):
         content = yaml.safe_load(path.read_text())
         for part in (content, *content.get("scales", {}).values()):

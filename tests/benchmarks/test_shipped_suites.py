@@ -25,7 +25,7 @@ NAMES = {path.relative_to(SUITES).with_suffix("").as_posix() for path in SUITES.
 @pytest.mark.parametrize(
     ("name", "scale"), [(n, s) for n in sorted(NAMES - SHARED) for s in (scales(n) or (None,))]
 )
-def test_suites_are_well_formed(name: str, scale: str | None) -> None:
+def test_suites_are_well_formed(name, scale):
     """All names differ, and `holdfast test` takes the arguments of the first run and of the last."""
     grid = list(cells(read_suite(name, scale)))
     assert len({cell.folder for cell in grid}) == len(grid) > 0
@@ -35,7 +35,7 @@ def test_suites_are_well_formed(name: str, scale: str | None) -> None:
 
 
 @pytest.mark.parametrize("name", ["demo", "field/methods", "rdumb/long"])
-def test_streams_of_our_own_hold_their_difficulty(name: str) -> None:
+def test_streams_of_our_own_hold_their_difficulty(name):
     """The exact search along the corruptions of CCC that reach it: others miss it by up to 39 points."""
     found = [
         cell.config["data"]["init_args"]
@@ -46,7 +46,7 @@ def test_streams_of_our_own_hold_their_difficulty(name: str) -> None:
     assert {corruption for own in streams for corruption in own["corruptions"]} == set(HOLDING)
 
 
-def test_streams_written_once() -> None:
+def test_streams_written_once():
     streams = {
         "{a} {b}": {"each": {"a": ["x", "y"], "b": [1, 2]}, "init_args": {"p": ["{a}/{b}", "{b}"]}},
         "plain": {"class_path": "CCC"},

@@ -46,9 +46,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]
     return run_here
 
 
-def test_sigterm_to_the_group_while_a_batch_is_waited_for(
-    tmp_path: Path, here: Callable[..., None]
-) -> None:
+def test_sigterm_to_the_group_while_a_batch_is_waited_for(tmp_path, here):
     """The run saves itself, ends with 130 and goes on to the same bits."""
     file, run = write(tmp_path, config()), tmp_path / "run"
     with group(tmp_path, *words(file)) as process:
@@ -67,7 +65,7 @@ def test_sigterm_to_the_group_while_a_batch_is_waited_for(
 
 
 @pytest.mark.slow
-def test_sigterm_to_several_devices(tmp_path: Path) -> None:
+def test_sigterm_to_several_devices(tmp_path):
     """To all processes of a run whose batches are divided: they save the step at hand."""
     file, run = write(tmp_path, config(num_workers=1, images=10**6)), tmp_path / "run"
     devices = ["--trainer.devices", "2", "--trainer.strategy", "sync", "--resume"]
@@ -82,7 +80,7 @@ def test_sigterm_to_several_devices(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_sigterm_stops_a_suite(tmp_path: Path, here: Callable[..., None]) -> None:
+def test_sigterm_stops_a_suite(tmp_path, here):
     """The run at hand is saved and the next not begun, also where a signal reaches every process."""
     common = config()
     cell = {"out": "runs", "streams": {"digits": common.pop("data")}, "common": common}
@@ -117,7 +115,7 @@ def test_sigterm_stops_a_suite(tmp_path: Path, here: Callable[..., None]) -> Non
         assert [row["step"] for row in read_rows(runs / name)] == list(range(STEPS))
 
 
-def test_a_killed_worker_is_told_in_a_sentence(tmp_path: Path) -> None:
+def test_a_killed_worker_is_told_in_a_sentence(tmp_path):
     """And counts as died in a suite, which takes the run up again."""
     suite = {
         "out": "runs",
@@ -151,7 +149,7 @@ def ended_by(process: Command, number: int) -> bool:
     return not process.alive()
 
 
-def test_no_worker_outlives_its_run(tmp_path: Path) -> None:
+def test_no_worker_outlives_its_run(tmp_path):
     """Even one that hangs, when the run is killed, or when it is told twice to stop at once."""
     file = write(tmp_path, config("Stuck"))
     for number in (signal.SIGKILL, signal.SIGINT):
@@ -162,7 +160,7 @@ def test_no_worker_outlives_its_run(tmp_path: Path) -> None:
         (tmp_path / "stuck").unlink()
 
 
-def test_two_commands_on_one_folder(tmp_path: Path) -> None:
+def test_two_commands_on_one_folder(tmp_path):
     """The second is told at once who has it; the first is not disturbed."""
     file, run = write(tmp_path, config(images=10**6), pause=0.05), tmp_path / "run"
     with group(tmp_path, *words(file), "--resume") as process:
@@ -193,7 +191,7 @@ def in_small_rooms(command: list[str]) -> None:
 
 
 @pytest.mark.slow
-def test_shared_memory_that_is_too_small(tmp_path: Path) -> None:
+def test_shared_memory_that_is_too_small(tmp_path):
     """As in Docker, whose default is 64 MB: a batch alone would fit, or not even that."""
     mount = ["unshare", "--mount", "--map-root-user", "mount", "-t", "tmpfs", "tmpfs", "/dev/shm"]
     if subprocess.run(mount, check=False, capture_output=True).returncode:

@@ -1,8 +1,5 @@
 """`holdfast stress`: which learning rates collapse a method, on which streams."""
 
-from pathlib import Path
-
-import pytest
 from small_suites import corrupted_digits, write_suite
 
 from holdfast.benchmarks.cli import main
@@ -10,7 +7,7 @@ from holdfast.benchmarks.cli import main
 FAST, SLOW = 30.0, 0.001  # Tent's learning rates; the first makes it collapse
 
 
-def test_the_rates_that_collapse(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_the_rates_that_collapse(tmp_path, capsys):
     """Of two rates one collapses; what has run is not repeated; a method without a rate has one row."""
     streams = {
         "fog": corrupted_digits("fog", severities=[1], each=768, batch_size=16, table="cifar")
@@ -31,13 +28,9 @@ def test_the_rates_that_collapse(tmp_path: Path, capsys: pytest.CaptureFixture) 
     assert row[2:6] == ["no rate", "no rate", "-", "-"]
 
 
-def test_what_cannot_be_stressed_is_told(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_what_cannot_be_stressed_is_told(tmp_path, capsys):
     streams = {"fog": corrupted_digits("fog", each=64, batch_size=16, table="cifar")}
     path = write_suite(tmp_path, ["Source"], streams, seeds=[0])
     words = ["--streams", str(path), "--backbones", "digits", "--budget", "1"]
     assert main(["stress", "Tent", *words]) == 2
     assert "too few to tell whether it has collapsed" in capsys.readouterr().err
-    assert main(["stress", "Tent", "--budget", "0"]) == 2
-    assert "--budget must be at least 1" in capsys.readouterr().err
-    assert main(["stress", "Tentt"]) == 2
-    assert "Tent" in capsys.readouterr().err

@@ -16,20 +16,13 @@ from torchvision import datasets
 from holdfast import HoldfastError
 from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.train import source_models
-from holdfast.benchmarks.train.source_models import (
-    EMBEDDED,
-    PAD,
-    augmented,
-    by_sgd,
-    cropped,
-    draw,
-)
+from holdfast.benchmarks.train.source_models import EMBEDDED, PAD, augmented, by_sgd, cropped, draw
 from holdfast.datamodules import ImageSource
 from holdfast.methods.backbones import load_backbone, normalised
 from holdfast.methods.backbones.load import training_record
 
 
-def test_draw_is_reproducible_and_does_not_repeat() -> None:
+def test_draw_is_reproducible_and_does_not_repeat():
     index = torch.cat([draw(step, 0, 2**40)[0] for step in range(50)])
     assert len(index.unique()) == 50 * 128
     assert torch.equal(draw(7, 0, 2**40)[0], index[7 * 128 : 8 * 128])
@@ -37,7 +30,7 @@ def test_draw_is_reproducible_and_does_not_repeat() -> None:
     assert draw(0, 0, 10)[0].max() < 10
 
 
-def test_a_network_for_glyphs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_network_for_glyphs(tmp_path, monkeypatch):
     """Its accuracy is measured on 128 glyphs in place of 20,480."""
     monkeypatch.setitem(EMBEDDED, "glyphs", EMBEDDED["glyphs"]._replace(calibration=128))
     file = tmp_path / "new" / "net.safetensors"
@@ -50,9 +43,7 @@ def test_a_network_for_glyphs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert net.get_submodule("net.stem")(torch.rand(1, 3, 32, 32)).shape == (1, 8, 16, 16)
 
 
-def test_an_interrupt_leaves_the_old_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
+def test_an_interrupt_leaves_the_old_file(tmp_path, monkeypatch, capsys):
     """The same command then needs no training, and one with other settings is refused."""
     file = tmp_path / "net.safetensors"
     file.write_text("old")
@@ -91,7 +82,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_network_for_cifar(place: Path) -> None:
+def test_a_network_for_cifar(place):
     assert main(["train", "cifar10", "--data", "cifar", "--epochs", "1"]) == 0
     file = Path("runs/source/cifar10-seed0.safetensors")
     assert [path.name for path in file.parent.iterdir()] == [file.name]
@@ -133,7 +124,7 @@ def trained(source: Sixteen, unfinished: Path, seed: int = 5) -> dict[str, Tenso
     return model.state_dict()
 
 
-def test_training_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
+def test_training_goes_on_where_it_was_stopped(tmp_path):
     whole = trained(Sixteen(), tmp_path / "a.ckpt")
     with pytest.raises(KeyboardInterrupt, match="same command"):
         trained(Sixteen(3), tmp_path / "b.ckpt")
@@ -145,7 +136,7 @@ def test_training_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     assert all(torch.equal(value, resumed[name]) for name, value in whole.items())
 
 
-def test_augmentation() -> None:
+def test_augmentation():
     """Each image is its padded self, cut out somewhere, perhaps mirrored."""
     images = torch.arange(1, 3 * 8 * 8 + 1).view(1, 3, 8, 8).repeat(200, 1, 1, 1)
     found = augmented(images, torch.Generator().manual_seed(0))

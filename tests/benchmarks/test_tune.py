@@ -1,8 +1,5 @@
 """`holdfast tune`: trials on other data, the choice by each rule, and a suite that uses it."""
 
-from pathlib import Path
-
-import pytest
 import yaml
 from common import model
 from small_suites import small_stream, write_suite
@@ -15,7 +12,7 @@ from holdfast.imagenet import EXTRA
 FAST, SLOW = 30.0, 0.001  # Tent's and ETA's learning rates; the first makes them collapse
 
 
-def test_two_methods_with_two_rates(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_two_methods_with_two_rates(tmp_path, capsys):
     """Labels choose the rate that does not collapse; the next command runs what a shard leaves."""
     methods = {name: model(name) for name in ("Source", "Tent", "ETA")}
     streams = {"ccc": small_stream(images=64)}
@@ -55,7 +52,7 @@ def test_two_methods_with_two_rates(tmp_path: Path, capsys: pytest.CaptureFixtur
         assert largest["Tent"]["optimizer"]["init_args"]["lr"] == rate
 
 
-def test_the_budget_is_the_same_for_all() -> None:
+def test_the_budget_is_the_same_for_all():
     """A second argument takes two of the trials; the stream is longer than the longest interval."""
     suite = grid.read_suite("rdumb/tuning")
     first = trials.rates(suite, 8)

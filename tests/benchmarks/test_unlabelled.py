@@ -35,7 +35,7 @@ def unlabelled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str
     return folder / "runs", sources
 
 
-def test_images_without_labels_are_watched(unlabelled: tuple[Path, dict]) -> None:
+def test_images_without_labels_are_watched(unlabelled):
     runs, _ = unlabelled
     rows = read_rows(runs / "none")
     assert rows[-1]["images"] == 40
@@ -43,7 +43,7 @@ def test_images_without_labels_are_watched(unlabelled: tuple[Path, dict]) -> Non
     assert "accuracy" not in read_json(runs / "none/summary.json")
 
 
-def test_a_replay_has_the_order_of_the_files(unlabelled: tuple[Path, dict]) -> None:
+def test_a_replay_has_the_order_of_the_files(unlabelled):
     source = unlabelled[1]["none"]
     stream = Clean(source, shuffle=False, batch_size=8, num_workers=0)
     indices = torch.arange(8, 24)
@@ -51,7 +51,7 @@ def test_a_replay_has_the_order_of_the_files(unlabelled: tuple[Path, dict]) -> N
     assert stream.identity != Clean(source, batch_size=8).identity
 
 
-def test_images_with_labels_are_scored(unlabelled: tuple[Path, dict]) -> None:
+def test_images_with_labels_are_scored(unlabelled):
     """Those that have one, among others that have none."""
     runs, sources = unlabelled
     rows, summary = read_rows(runs / "some"), read_json(runs / "some/summary.json")
@@ -65,9 +65,7 @@ def test_images_with_labels_are_scored(unlabelled: tuple[Path, dict]) -> None:
     assert any(row.get("SoftmaxScore_error", 0) > 0 for row in rows)
 
 
-def test_report_and_status_without_labels(
-    unlabelled: tuple[Path, dict], capsys: pytest.CaptureFixture
-) -> None:
+def test_report_and_status_without_labels(unlabelled, capsys):
     runs, _ = unlabelled
     assert main(["report", str(runs), "--json"]) == 0
     first, second = sorted(
@@ -81,9 +79,7 @@ def test_report_and_status_without_labels(
     assert main(["report", str(runs)]) == 0
 
 
-def test_estimators_say_that_labels_are_lacking(
-    unlabelled: tuple[Path, dict], tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_estimators_say_that_labels_are_lacking(unlabelled, tmp_path, capsys):
     runs, _ = unlabelled
     page = tmp_path / "page.html"
     for command in (["estimators", "warnings", str(runs)], ["report", str(runs / "none")]):
