@@ -265,17 +265,20 @@ def subsets(runs: Runs) -> Table:
     def within(some: Iterable[str]) -> Points:
         return [point for name in some for point in settings[name]]
 
+    def of_settings(some: Iterable[str], estimate: Estimate) -> pd.Series:
+        return errors(within(some), estimate).groupby(level=0).mean()
+
+    others = {name: of_settings(names, name) for name in ESTIMATES}
     for size in (n for n in range(1, len(names)) if fitted(within(names[:n]))):
         for draw in range(50):
             chosen = {str(name) for name in random.choice(names, size, replace=False)}
             if (f := fitted(within(sorted(chosen)))) is None:
                 continue
-            rest = within(Except(*chosen).of(names))
-            estimates: dict[str, Estimate] = {**{name: name for name in ESTIMATES}, "WF": f}
-            for name, estimate in estimates.items():
-                if len(by_stream := errors(rest, estimate)):
-                    mean = by_stream.groupby(level=0).mean().mean()
-                    rows.append(("", name, size, f"draw {draw}", mean))
+            rest = Except(*chosen).of(names)
+            on_rest = {name: other[other.index.isin(rest)] for name, other in others.items()}
+            for name, by_setting in {**on_rest, "WF": of_settings(rest, f)}.items():
+                if len(by_setting):
+                    rows.append(("", name, size, f"draw {draw}", by_setting.mean()))
     return tidy(rows, unit=UNIT, axis="data sets that f is fitted to")
 
 
