@@ -107,7 +107,7 @@ OTHER_RATE = merged(RATE, {"init_args": {"lr": 0.01}})
         ({"provenance.json": ran_on(commit=None)}, "an installation without a commit"),
         (
             {"cell.json": lambda cell: cell["config"].update(data=OTHER_STREAM)},
-            "data.difficulty 60.*another stream",
+            "data.difficulty 60.*streams differ",
         ),
         (
             {
