@@ -141,8 +141,8 @@ def panels(
     if form not in METADATA:
         raise HoldfastError(f"{path} is not a picture's name. Pass a .png, .pdf or .svg file.")
     columns = columns or count
-    edges = {f"axes.spines.{side}": framed for side in ("top", "right")}
-    with matplotlib.rc_context(STYLE | edges):
+    look: Any = STYLE | {f"axes.spines.{side}": framed for side in ("top", "right")}
+    with matplotlib.rc_context(look):
         rows = -(-count // columns)
         size = width or (ONE if count == 1 else TWO), height * rows
         figure = Figure(size, layout="constrained")
@@ -196,7 +196,7 @@ def legend(figure: Any, axes: Sequence[Any], shading: str = "", **others: Any) -
     """Explain above the panels what is labelled in them, the shading, and other artists by name."""
     from matplotlib.patches import Patch
 
-    handles = {}
+    handles: dict[str, Any] = {}
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)

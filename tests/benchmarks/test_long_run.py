@@ -1,11 +1,14 @@
 """A run does not keep what its steps made: the number of live objects is the same after many more steps."""
 
 import gc
+import json
+from pathlib import Path
 from typing import Any
 
 import torch
 from common import plain_trainer
 from lightning.pytorch import Callback
+from processes import started
 
 from holdfast.callbacks import AccuracyReset, RunRecord, SoftmaxScore, StreamCheckpoint
 from holdfast.datamodules import Corrupted, Digits
@@ -27,13 +30,30 @@ class LiveObjects(Callback):
             self.counts.append((len(alive), sum(isinstance(x, torch.Tensor) for x in alive)))
 
 
-def test_live_objects_do_not_accumulate(tmp_path):
+def long_run(words: list[str]) -> None:
+    """A run in the folder of this name, which also gets its counts."""
+    folder = Path(words[0])
     options = {"each": 2 * LAST + 2, "batch_size": 2, "num_workers": 0}
-    stream = Corrupted(Digits(), ["contrast"], **options)
+    stream = Corrupted(Digits(), ["contrast"], **options)  # type: ignore[arg-type]
     live, score = LiveObjects(), SoftmaxScore()
-    saving = StreamCheckpoint(tmp_path / "checkpoints", every=25)
-    callbacks = [RunRecord(tmp_path), saving, score, AccuracyReset(score), live]
+    callbacks = [
+        RunRecord(folder),
+        StreamCheckpoint(folder / "checkpoints", every=25),
+        score,
+        AccuracyReset(score),
+        live,
+    ]
     plain_trainer(callbacks=callbacks).test(Tent("digits"), datamodule=stream, verbose=False)
-    (objects, tensors), (later_objects, later_tensors) = live.counts
+    (folder / "counts.json").write_text(json.dumps(live.counts))
+
+
+def test_live_objects_do_not_accumulate(tmp_path):
+    """In a process of its own, whose objects are the run's."""
+    with started(tmp_path, main=long_run) as process:
+        output = process.told(300)
+    assert process.returncode == 0, output
+    (objects, tensors), (later_objects, later_tensors) = json.loads(
+        (tmp_path / "counts.json").read_text()
+    )
     assert later_objects - objects < 20
     assert later_tensors - tensors < 3

@@ -86,7 +86,7 @@ def test_dataset_estimates_refuse_what_they_cannot_use() -> None:
         with pytest.raises(HoldfastError, match="at least 1"):
             DatasetEstimates(source, images)
     for settings, words in (
-        ({"images": None}, "Pass DatasetEstimates a number"),
+        ({"images": None}, "Pass DatasetEstimates.images=N"),
         ({}, "has labels such as 4"),
     ):
         trainer = plain_trainer(callbacks=[DatasetEstimates(Validation(), **settings)])

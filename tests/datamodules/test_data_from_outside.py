@@ -204,7 +204,7 @@ def test_labels_that_are_no_class_numbers(label: Any) -> None:
 
 
 def test_labels_of_different_lengths() -> None:
-    with pytest.raises(HoldfastError, match="padded with -1"):
+    with pytest.raises(HoldfastError, match="Pad the shorter lists with -1"):
         loaded((GREY, [1, 2]), (GREY, [1]))
 
 

@@ -134,7 +134,7 @@ def test_bytes_are_refused_in_every_batch(way: str) -> None:
 def test_a_second_test_says_that_it_goes_on() -> None:
     method = Tent(tiny_net())
     trainer_test(method, loader())
-    with pytest.warns(UserWarning, match=r"Tent goes on .* after 3 steps.* reset\(\)"):
+    with pytest.warns(UserWarning, match=r"Tent continues .* after 3 steps.* reset\(\)"):
         trainer_test(method, loader())
     assert method.step_count == 6
 

@@ -55,7 +55,7 @@ def test_a_limit_that_is_not_given_is_that_of_the_classes(kind: Any) -> None:
 
 # ---- a method that never updates --------------------------------------------------------------------
 
-quiet = pytest.mark.filterwarnings("ignore:EATA takes its Fisher", "ignore:No layer is left")
+quiet = pytest.mark.filterwarnings("ignore:EATA takes its Fisher", "ignore:skip_top has no effect")
 NEVER = {
     "ETA": partial(ETA, entropy_factor=0.1),
     "EATA": partial(EATA, entropy_factor=0.1),

@@ -136,5 +136,5 @@ def test_the_record_says_which_layers_are_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_network_without_a_top_is_told() -> None:
-    with pytest.warns(UserWarning, match="No layer is left as it is.* skip_top=False"):
+    with pytest.warns(UserWarning, match="skip_top has no effect.* skip_top=False"):
         SAR(tiny_net())

@@ -55,8 +55,8 @@ def draw_embeddings(t: Table, cells: Sequence[Cell], path: Path) -> Path:
     """Draw a t-SNE of the first run's held-out images at both steps, with the source's class means."""
     from matplotlib import colormaps  # deferred: slow import
 
-    runs = (run for cell in cells if (run := Run.load(cell.folder)).finished)
-    if (run := next(runs, None)) is None:
+    runs = map(Run.load, (cell.folder for cell in cells))
+    if (run := next((run for run in runs if run.finished), None)) is None:
         raise HoldfastError(
             "The figure shows features that are not committed. Run `holdfast paper flips/Fig3.1` first."
         )
