@@ -124,9 +124,10 @@ def draw_long(t: Table, cells: Sequence[Cell], path: Path) -> Path:
     """Draw accuracy by images, a band from the lowest to the highest run, resets, and collapses (x)."""
     (panel,) = t.panels
     length = max(cell.config["data"]["init_args"]["images"] for cell in cells)
-    looks = styles(t.curves())
+    looks, cross = styles(t.curves()), {"marker": "x", "ms": 6, "mew": 1.6, "lw": 0}
     with panels(path, height=2.7, width=TWO) as (figure, [ax]):
         ax.set(xlabel="images, thousands", ylabel="accuracy on CCC-Medium, %")
+        falls = False
         for curve in t.curves(panel):
             xs, colour = t.xs_of(panel, curve), looks[curve].colour
             runs = pd.DataFrame([t.values(panel, curve, x) for x in xs])
@@ -137,13 +138,15 @@ def draw_long(t: Table, cells: Sequence[Cell], path: Path) -> Path:
             sources = pd.DataFrame([t.values(panel, "Source", x) for x in xs])
             for run in runs.columns.intersection(sources.columns):
                 if (at := below_to_the_end(runs[run], sources[run])) is not None:
-                    ax.plot(images[at], runs[run][at], "x", ms=6, mew=1.6, color=colour)
+                    ax.plot(images[at], runs[run][at], color=colour, **cross)
+                    falls = True
+        if falls:
+            ax.plot([], [], color=GREY, label="below the source model from here on", **cross)
         if every := next((n for cell in cells if (n := interval(cell))), 0):
             resets = np.arange(every, length // BATCH, every) * BATCH / 1000
-            ax.plot(resets, np.zeros_like(resets), "|", ms=5, color=method_colour("RDumb"))
-        ax.plot([], [], "x", ms=6, mew=1.6, color=GREY, label="below the source model from here on")
-        ax.plot([], [], "|", ms=5, color=method_colour("RDumb"), label="reset of RDumb")
-        legend(figure, [ax], "lowest to highest run")
+            ticks = {"marker": "|", "ms": 5, "lw": 0, "color": method_colour("RDumb")}
+            ax.plot(resets, np.zeros_like(resets), label="reset of RDumb", **ticks)
+        legend(figure, [ax], "lowest to highest run" if t.frame["run"].nunique() > 1 else "")
     return path
 
 
