@@ -58,6 +58,15 @@ def test_utilities_are_those_of_the_official_code(stream):
     assert steps == wanted["batches_before_freezing"]
 
 
+def test_what_waits_precedes_what_arrives_as_a_step_ends():
+    """With a queue of one; a step takes two intervals, so every second batch is dropped."""
+    pipeline, starts = Pipeline(1.0, 1, 7), []
+    while (number := pipeline.begin()) is not None:
+        starts.append((number, pipeline.started))
+        pipeline.finish(2.0)
+    assert starts == [(0, 0), (1, 2), (3, 4), (5, 6), (6, 8)]
+
+
 def stream(images: int = 12 * BATCH, **options: Any) -> Corrupted:
     settings: dict[str, Any] = {"each": 4 * BATCH, "batch_size": BATCH, "num_workers": 0}
     settings["epochs"] = images / (8 * BATCH)
