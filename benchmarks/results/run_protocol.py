@@ -103,9 +103,9 @@ def sentence(runs: Iterable[tuple[str, str, Protocol]]) -> str:
 
 
 def _with_names(pairs: Iterable[tuple[str, str]]) -> str:
-    """Distinct texts, each with the names it applies to; without names if there is only one text."""
+    """The first distinct texts, each with the names it applies to; without names if it is the only one."""
     names: dict[str, dict[str, None]] = {}
     for text, name in pairs:
         names.setdefault(text, {})[name] = None
     texts = [f"{text} ({', '.join(first_of(list(of), _MANY))})" for text, of in names.items()]
-    return ", ".join(texts) if len(names) > 1 else next(iter(names))
+    return ", ".join(first_of(texts, _MANY)) if len(names) > 1 else next(iter(names))
