@@ -86,7 +86,7 @@ class Episode:
     def search(self, query: str, sort: Sort = "relevance") -> list[Paper]:
         """Up to `results` papers, without the source and later papers; raises `ProviderError`."""
         action = "search_relevance" if sort == "relevance" else "search_citation_count"
-        event = self._act(action, query=query, scope=self._limits)
+        event = self._act(action, query=query, scope=self.scope.as_json())
         with _timed(event):
             papers = self.provider.search(query, sort, self.scope, self.budget.results)
         event.hits = [_hit(paper) for paper in papers]
@@ -95,7 +95,7 @@ class Episode:
 
     def snippets(self, query: str) -> list[Snippet]:
         """Up to `results` passages of papers in scope; raises `ReadError` or `ProviderError`."""
-        event = self._act("search_text_snippet", query=query, scope=self._limits)
+        event = self._act("search_text_snippet", query=query, scope=self.scope.as_json())
         with _timed(event):
             snippets = self.provider.snippets(query, self.scope, self.budget.results)
         papers = {s.paper.id: s.paper for s in snippets}
@@ -215,10 +215,6 @@ class Episode:
         paper = self._known(paper_id, event, among)
         with _timed(event):
             return self.provider.read(paper)
-
-    @property
-    def _limits(self) -> dict[str, str | None]:
-        return {"source": self.scope.source_title, "until": self.scope.until}
 
     def _known(self, paper_id: str, event: Action, among: Container[str] | None = None) -> Paper:
         if paper_id not in (self.seen if among is None else among):

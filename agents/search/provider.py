@@ -63,6 +63,10 @@ class Scope:
     def year(self) -> int | None:
         return int(self.until[:4]) if self.until else None
 
+    def as_json(self) -> dict[str, str | None]:
+        """The limits as result files and worlds record them."""
+        return {"source": self.source_title, "until": self.until}
+
     def admits(self, paper: Paper) -> bool:
         """Whether `paper` may be shown; full dates are compared if both are known, otherwise years."""
         if self.source_title and strict_match(paper.title, [self.source_title]):

@@ -29,12 +29,12 @@ class RecordedSearch:
         self.provider, self.world = provider, world
 
     def search(self, query: str, sort: Sort, scope: Scope, limit: int) -> list[Paper]:
-        asked = {"query": query, "sort": sort, "limit": limit, **_limits(scope)}
+        asked = {"query": query, "sort": sort, "limit": limit, **scope.as_json()}
         hits = self._answer("search", asked, query, sort, scope, limit)
         return [_shape(Paper, hit) for hit in hits]
 
     def snippets(self, query: str, scope: Scope, limit: int) -> list[Snippet]:
-        asked = {"query": query, "limit": limit, **_limits(scope)}
+        asked = {"query": query, "limit": limit, **scope.as_json()}
         hits = self._answer("snippets", asked, query, scope, limit)
         return [_shape(Snippet, hit) for hit in hits]
 
@@ -66,10 +66,6 @@ class RecordedSearch:
         if status == FAILED:
             raise ProviderError(result)
         return result
-
-
-def _limits(scope: Scope) -> dict[str, str | None]:
-    return {"source": scope.source_title, "until": scope.until}
 
 
 def _plain(result: Paper | Snippet | Section) -> Any:
