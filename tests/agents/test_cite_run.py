@@ -297,3 +297,17 @@ def test_every_command_of_the_table_exists(command, capsys):
     with pytest.raises(SystemExit, match="0"):
         main([command, "--help"])
     assert f"usage: holdfast cite {command} " in capsys.readouterr().out
+
+
+def test_help_and_demo_need_no_heavy_import():
+    code = (
+        "import contextlib, sys\n"
+        "from holdfast.agents.cite import main\n"
+        "with contextlib.suppress(SystemExit): main(['--help'])\n"
+        "with contextlib.suppress(SystemExit): main(['run', '--help'])\n"
+        "heavy = 'torch lightning dspy sklearn pandas requests numpy'.split()\n"
+        "assert not set(heavy) & set(sys.modules), set(heavy) & set(sys.modules)\n"
+        "import holdfast.agents.program, holdfast.agents.curation, holdfast.agents.search.dense\n"
+        "assert not {'torch', 'lightning'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
