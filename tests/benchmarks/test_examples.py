@@ -19,9 +19,8 @@ def test_own_classes_in_a_suite_and_on_the_command_line(registry, tmp_path, monk
     for name in ("own.py", "own.yaml"):
         shutil.copy(ROOT / "docs" / "examples" / name, tmp_path)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(
-        "PYTHONSAFEPATH", "1"
-    )  # workers find nothing in the current folder by themselves
+    # Workers find nothing in the current folder by themselves.
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")
     monkeypatch.setattr(sys, "path", [*sys.path])
     assert main(["suite", "own.yaml", "--jobs", "2"]) == 0
     assert len({path.read_text() for path in tmp_path.rglob(OWNER)}) == 2  # processes
