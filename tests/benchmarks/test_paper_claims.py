@@ -15,6 +15,7 @@ from holdfast.benchmarks.papers.engine import claims, command
 from holdfast.benchmarks.papers.engine.claims import AtFull, Claim, above
 from holdfast.benchmarks.papers.engine.experiment import Experiment
 from holdfast.benchmarks.papers.engine.page import section
+from holdfast.benchmarks.papers.engine.pieces import joined
 from holdfast.benchmarks.papers.engine.sources import Simulation
 from holdfast.benchmarks.papers.engine.table import ALL, FIRST, REST, Except, Positions, Table, tidy
 from holdfast.benchmarks.papers.engine.verdicts import (
@@ -197,6 +198,30 @@ def test_results_of_unknown_origin_decide_nothing(facts, reason):
     if reason:
         with pytest.raises(HoldfastError, match=reason):
             command.keep(experiment, {**results, "missing": []}, Path("picture.png"))
+
+
+def test_results_that_lack_runs_grow():
+    """New numbers replace old ones of the same run, others stay; not with other images."""
+    experiment = Experiment(lambda: tidy([]), "rdumb/x", Simulation(), "a and b")
+    origin = {"threads": "1", "weights": ["w"], "images": ["i"]}
+
+    def results(rows: list[Any], missing: list[str], **facts: Any) -> dict[str, Any]:
+        table = {"rows": rows, "unit": "%"}
+        return {"scale": "photos", "missing": missing, "provenance": origin | facts, "table": table}
+
+    old = [["", "a", 1, "seed 1", 5.0], ["", "b", 1, "seed 1", 6.0]]
+    new = [["", "c", 1, "seed 1", 8.0], ["", "a", 1, "seed 1", 7.0]]
+    experiment.committed = {"photos": results(old, ["c", "d"], commit="1, 2", processor="x")}
+    facts = {"commit": "2, 3", "processor": "y, z"}
+    found = joined(experiment, results(new, ["b", "d"], **facts), ["a", "b"])
+    assert found["table"]["rows"] == [new[1], old[1], new[0]]
+    assert found["missing"] == ["d"]
+    assert found["provenance"]["commit"] == "1, 2, 3"
+    assert found["provenance"]["processor"] == "x; y, z"
+    complete = results(new, [], **facts)
+    assert joined(experiment, complete) is complete
+    with pytest.raises(HoldfastError, match=r"of other images \(\['i'\], not \['j'\]\)"):
+        joined(experiment, results(new, ["b"], **facts | {"images": ["j"]}))
 
 
 def test_claims_have_one_id_each_and_are_found_by_it():

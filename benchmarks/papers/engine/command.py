@@ -21,6 +21,7 @@ from ...results.text_table import formatted
 from ...suites.options import RunOptions, add_data_options, add_run_options
 from .experiment import EXPERIMENTS, UNKNOWN, Experiment, experiments_called, why_unreliable
 from .page import claims_page, experiment_page, front_page, section
+from .pieces import joined
 from .sources import EMBEDDED, FULL, SCALES, Evidence, Request
 from .table import Table
 from .verdicts import STATES, counted
@@ -93,6 +94,8 @@ def main(argv: list[str]) -> int:
         try:
             evidence = experiment.source.load(request)
             results = tabulate(experiment, evidence, request)
+            if args.keep:
+                results = joined(experiment, results, [cell.label for cell in evidence.cells])
         except HoldfastError as error:
             if len(chosen) == 1:
                 raise

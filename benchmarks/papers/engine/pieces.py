@@ -1,0 +1,64 @@
+"""Committed results that lack runs grow: runs that are made later join those that are there."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from .... import HoldfastError
+from .experiment import Experiment
+from .table import COLUMNS
+
+Results = dict[str, Any]
+# Fields of a table in JSON that follow from its rows, or are a sentence about some of them.
+OF_ROWS = {"rows", "unit", "axis", "log", "summary", "averaged", "pooled", "notes"}
+LISTS = {
+    "commit": ", ",
+    "threads": "; ",
+    "processor": "; ",
+}  # of provenance, and what separates them
+CURVE, NAMES = COLUMNS.index("curve"), len(COLUMNS) - 1  # of a row
+
+
+def joined(experiment: Experiment, results: Results, order: Sequence[str] = ()) -> Results:
+    """Results that lack runs, with the rows of the committed ones that they have no number for.
+
+    order: curves that come first, such as the methods of a suite.
+
+    Raises:
+        HoldfastError: if the committed ones are of other images or weights.
+    """
+    before = experiment.committed.get(results["scale"], {})
+    if not results["missing"] or not before.get("missing") or experiment.unreliable(before):
+        return results
+    tables = results["table"], before["table"]
+    if experiment.counts or not tables[0].keys() | tables[1].keys() <= OF_ROWS:
+        return results
+    facts, others = results["provenance"], before["provenance"]
+    for key in ("weights", "images"):
+        if facts.get(key) != others.get(key):
+            raise HoldfastError(
+                f"{experiment.name}: the committed results are of other {key} ({others.get(key)}, not "
+                f"{facts.get(key)}), so --keep cannot add these to them. Delete "
+                f"{experiment.path(results['scale'])} to begin anew."
+            )
+    rows, notes = (_first_of(table.get(key, []) for table in tables) for key in ("rows", "notes"))
+    ranks = {curve: rank for rank, curve in enumerate(dict.fromkeys(order))}
+    rows.sort(key=lambda row: ranks.get(row[CURVE], len(ranks)))
+    return {
+        **results,
+        "provenance": facts
+        | {key: _union(facts[key], others[key], by) for key, by in LISTS.items()},
+        "missing": [name for name in results["missing"] if name in before["missing"]],
+        "table": tables[0] | {"rows": rows} | ({"notes": notes} if notes else {}),
+    }
+
+
+def _first_of(lists: Iterable[list[Any]]) -> list[Any]:
+    """All rows or notes, each once: of rows with the same names the first."""
+    found: dict[Any, Any] = {}
+    for item in (item for items in lists for item in items):
+        found.setdefault(item if isinstance(item, str) else tuple(item[:NAMES]), item)
+    return [*found.values()]
+
+
+def _union(one: str, other: str, separator: str) -> str:
+    return separator.join(sorted({*one.split(separator), *other.split(separator)}))
