@@ -17,7 +17,14 @@ WAIT = 60  # seconds for TensorBoard to start
 
 def shot(browser: str, address: str, file: Path, size: str = "1280,700") -> None:
     """A PNG of the page at this address, after 20 s of its own time."""
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+    # Without 3D, TensorBoard draws its lines as SVG; a headless WebGL shows none.
+    options = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-3d-apis",
+        "--hide-scrollbars",
+    ]
     timing = [f"--window-size={size}", "--virtual-time-budget=20000", f"--screenshot={file}"]
     subprocess.run([browser, *options, *timing, address], check=True, timeout=120)
 
@@ -27,7 +34,7 @@ def main(runs: str, browser: str = "chromium") -> None:
     with TemporaryDirectory() as folder:
         page = Path(folder, "page.html")
         subprocess.run(["holdfast", "report", runs, "--html", str(page)], check=True, timeout=120)
-        shot(browser, page.as_uri(), DOCS / "report.png", "1280,1330")
+        shot(browser, page.as_uri(), DOCS / "report.png", "1280,1420")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
