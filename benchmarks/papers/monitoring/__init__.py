@@ -1,3 +1,3 @@
 """Monitors on simulated streams; the hypotheses are ours."""
 
-from . import tables  # noqa: F401
+from . import forecast, tables  # noqa: F401
