@@ -8,7 +8,7 @@ from ...results.runs import Run
 from ..engine.claims import LATER, OURS, Part, Parts, above
 from ..engine.experiment import table
 from ..engine.picture import of_panels
-from ..engine.sources import EMBEDDED, Suite
+from ..engine.sources import EMBEDDED, PHOTOS, Suite
 from ..engine.table import Rows, Table, tidy
 
 UTILITY, SHARE, RANK = "utility, %", "classified, %", "rank"
@@ -19,7 +19,7 @@ ADAPTING = ["Tent", "ETA", "EATA", "RDumb", "SAR", "ROID", "CMF"]
 
 @table(
     "field/deadline",
-    Suite("field/deadline", scales=[EMBEDDED]),
+    Suite("field/deadline", scales=[EMBEDDED, PHOTOS]),
     "ten methods without a clock, and where batches arrive at the source model's pace and half of it",
     picture=of_panels(UTILITY, unit="utility, %"),
 )
