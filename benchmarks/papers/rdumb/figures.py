@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
+from ....alarms import is_below
 from ....drawing import GREY, TWO, legend, method_colour, panels, plot, shade, styles
 from ...results.batch_means import batches, pairs_of, severity, shown
 from ...results.run_statistics import above_zero
@@ -151,8 +152,8 @@ def draw_long(t: Table, cells: Sequence[Cell], path: Path) -> Path:
 
 
 def below_to_the_end(run: pd.Series, source: pd.Series) -> int | None:
-    """The first window from which on a run is below the source model; None if it ends above."""
-    above_it = np.flatnonzero(run >= source)
+    """The first window from which on a run is below the source model by the margin; None if none."""
+    above_it = np.flatnonzero(~is_below(run / 100, source / 100))
     first = int(above_it[-1]) + 1 if len(above_it) else 0
     return first if first < len(run) else None
 
