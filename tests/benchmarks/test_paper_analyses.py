@@ -16,6 +16,7 @@ from holdfast.benchmarks.papers.engine.picture import draw
 from holdfast.benchmarks.papers.engine.table import Table
 from holdfast.benchmarks.papers.field import tables as field
 from holdfast.benchmarks.papers.flips import figures as flips
+from holdfast.benchmarks.papers.monitoring import forecast
 from holdfast.benchmarks.papers.monitoring import tables as monitoring
 from holdfast.benchmarks.papers.rdumb import figures, tables, walks
 from holdfast.benchmarks.results.run_statistics import log_hazard_ratio
@@ -147,6 +148,30 @@ def test_simulated_alarms_are_the_monitors(name):
         raised = [monitor.after_step(batch) for batch in probs.log().split(monitoring.BATCH)]
         at = monitoring.BATCH * (raised.index(True) + 1) if any(raised) else -1
         assert alarm[0] == at
+
+
+def test_collapses_are_foretold_by_the_start(tmp_path):
+    """Of two that collapse, one whose predictions concentrate in the first 5 % (2 of 40 batches)."""
+    ends = {"Source": 0.3, "BNAdapt": 0.4, "RDumb": 0.5, "Tent": 0.0, "ETA": 0.0}
+    for seed in (1, 2):
+        for method, end in ends.items():
+            entropy = 1.0 if method == "Tent" else 2.0 + seed
+            columns = [
+                {
+                    f"{forecast.STATISTICS}_entropy": entropy,
+                    f"{forecast.STATISTICS}_confidence": 0.5,
+                }
+            ]
+            names = {"method": method, "override": "", "stream": "s", "setting": "s", "seed": seed}
+            accuracy = [ends["BNAdapt"] if method != "Source" else end] * 2 + [end] * 38
+            put(tmp_path / str(seed) / method, names, {}, accuracy, columns=columns * 40)
+    table = EXPERIMENTS["monitoring/forecast"](collect(tmp_path))
+    for signal, foretold in (("concentration of predictions", 50), ("confidence", 0)):
+        for x, share in ((forecast.FORETOLD, foretold), (forecast.WRONGLY, 0)):
+            assert table.values("", signal, x) == {f"s, seed {seed}": share for seed in (1, 2)}
+    assert table.notes == [
+        "4 of 8 runs collapse; in the first 5 % of the stream 0 of them are above BNAdapt."
+    ]
 
 
 def test_worst_seed_and_collapse_of_a_method(tmp_path):
