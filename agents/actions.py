@@ -44,9 +44,8 @@ def act(episode: Episode, action: str, argument: str) -> str:
     except UnknownId as error:
         return f"{quote(str(error), 300)} Use an id from a search result."
     except ReadError as error:
-        if action == "search_text_snippet":
-            return f"The passages cannot be searched: {error}"
-        return f"This paper cannot be read: {error}"
+        of_papers = action in ("read", "find_in_text")
+        return f"This paper cannot be read: {error}" if of_papers else f"No search: {error}"
     return ""
 
 

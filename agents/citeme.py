@@ -77,7 +77,10 @@ class CiteMEAgent:
     ) -> str:
         """The text that a search or a paper gives; a search is appended to `searches`."""
         if action in SEARCHES:
-            searches.append(episode.search(argument, SEARCHES[action]))
+            try:
+                searches.append(episode.search(argument, SEARCHES[action]))
+            except ReadError as error:
+                return f"No search: {error}"
             return prompts.shown(searches[-1]) or self.prompt.nothing
         latest = {paper.id: paper for papers in searches[-1:] for paper in papers}
         is_ours = self.prompt.source == "ours"

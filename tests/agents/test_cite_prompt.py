@@ -1,5 +1,7 @@
 """The agent in CiteME's own form, and how a run's settings differ from the paper's."""
 
+from functools import partial
+
 import pytest
 from cite_samples import row, write
 from conversations import SAMPLE, SEARCH, converse
@@ -7,12 +9,15 @@ from servers import chat, scholar
 
 from holdfast.agents import citeme_prompts as prompts
 from holdfast.agents import data
+from holdfast.agents.actions import act
 from holdfast.agents.cite import main
 from holdfast.agents.citeme import CiteMEAgent
 from holdfast.agents.data import load
+from holdfast.agents.episode import Episode
 from holdfast.agents.paper_settings import beside_paper, differences
 from holdfast.agents.records import Header, read
 from holdfast.agents.score import judge
+from holdfast.agents.search.arxiv import Arxiv
 
 SETTINGS = [(c, d) for c in ("none", "search", "search+read") for d in (False, True)]
 
@@ -25,9 +30,10 @@ FIND = say("search_relevance", "efficient adaptation without forgetting")
 TAKE = say("select", "eata-2022")
 
 
-def scripted(replies, commands="search+read"):
+def scripted(replies, commands="search+read", search=SEARCH):
     """Run the agent on replies given in order; return its record and the prompts it sent."""
-    return converse(lambda lm: CiteMEAgent(lm, commands), replies, read_chars=None)
+    make = partial(CiteMEAgent, commands=commands)
+    return converse(make, replies, search=search, read_chars=None)
 
 
 def test_a_conversation_in_json_reads_whole_papers_and_selects():
@@ -74,6 +80,14 @@ def test_reading_takes_ids_of_the_last_search_and_selecting_those_of_any():
     acted = [e.action for e in record.events if e.kind == "action"]
     assert acted == ["search_relevance", "search_citation_count", "read", "select", "select"]
     assert record.status == "selected"
+
+
+def test_a_search_that_the_provider_lacks_is_told_to_the_agent():
+    asked = say("search_citation_count", "adaptation")
+    _, sent = scripted([asked, "stop"], search=Arxiv())
+    assert sent[1][-1]["content"].startswith("No search: arXiv knows no citation counts.")
+    said = act(Episode(SAMPLE, Arxiv()), "search_citation_count", "adaptation")
+    assert said == "No search: arXiv knows no citation counts. Search by relevance."
 
 
 def test_last_action_is_announced_and_must_select():
