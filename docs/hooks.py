@@ -206,10 +206,10 @@ def needs(_: Page) -> str:
 
 
 def of_readme(comment: str, name: str) -> str:
-    """README's first picture, or its table behind the same comment or in the section that it names."""
+    """README's first picture and what it shows, or its table in the section that a comment names."""
     readme = (ROOT / "README.md").read_text()
     if name == "README: picture":
-        return re.search(r"^!\[.*$", readme, re.M)[0]
+        return re.search(r"^!\[.*?(?=\n## )", readme, re.M | re.S)[0]
     section = name.removeprefix("README: ")
     start = f"## {section}\n" if section != name else comment
     body = readme.partition(start)[2].strip().partition("\n\n")[0]

@@ -30,7 +30,6 @@ def _mean_text(row: Row) -> str:
 COLUMNS = (
     Column("tier"),
     Column("method"),
-    Column("backbone"),
     Column("accuracy", row_text=_mean_text),
     Column("last_eighth", "last eighth", text=points),
     Column("worst_seed", "worst seed", text=points),
@@ -74,7 +73,7 @@ def rows(entries: Mapping[str, Entry]) -> dict[str, list[Row]]:
         accuracies = {name: float(np.mean([r.accuracy for r in v])) for name, v in results.items()}
         source = {run.seed: run for run in results.get(SOURCE, ())}
         tables[stream] = [
-            {"tier": tier, "method": name, "backbone": entries[name].backbone}
+            {"tier": tier, "method": name}
             | _numbers(results[name], source if name != SOURCE else {})
             | {"deadline_utility": _under_deadline(results[name], source)}
             for name, tier in tiers(accuracies, pairs(results)).items()
@@ -122,10 +121,12 @@ def _under_deadline(runs: Sequence[Result], source: Mapping[int, Result]) -> flo
 
 def text(track: Track, form: str = "text") -> Iterator[str]:
     """Each stream's title and table in one of the formats of `holdfast report`."""
-    for stream, table in rows(read_entries(track)).items():
+    entries = read_entries(track)
+    networks = ", ".join(dict.fromkeys(entry.backbone for entry in entries.values()))
+    for stream, table in rows(entries).items():
         head = [column.head or column.name for column in COLUMNS]
         lines = [[column.of(row) for column in COLUMNS] for row in table]
-        title = f"{stream} ({track.name}, seeds {_seeds(track)})"
+        title = f"{stream} ({track.name}; network {networks}; seeds {_seeds(track)})"
         yield f"**{title}**" if form == "markdown" else title
         yield formatted([head, *lines], form)
 
