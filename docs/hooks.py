@@ -138,7 +138,7 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     if page.meta.get("index") and heading:
         markdown = completed(markdown, page.file.src_uri.partition("/")[0], heading[1])
     for comment, name in re.findall(r"^(<!-- (.+) -->)$", markdown, re.M):
-        filled = {"index": index, "needs": needs, "costs": costs}.get(name)
+        filled = {"index": index, "needs": needs, "costs": costs, "fares": fares}.get(name)
         markdown = markdown.replace(comment, filled(page) if filled else of_readme(comment, name))
     return markdown.replace(
         "](docs/", "]("
@@ -193,16 +193,46 @@ def needs(_: Page) -> str:
                 cost,
                 adapts,
                 remembers,
-                source,
+                *([] if source == "no" else [source]),
                 paper,
             ]
             tables[source != "no", "bwd" in cost].append(f"| {' | '.join(cells)} |")
-    head = "| method | idea | labels | batch | a batch costs | adapts | remembers | source images | paper |"
-    parts = [
-        f"### {title}\n\n{head}\n{'|---' * 9}|\n" + "\n".join(tables[key])
-        for key, title in NEEDS.items()
-    ]
+    parts = []
+    for key, title in NEEDS.items():
+        columns = ["method", "idea", "labels", "batch", "a batch costs", "adapts", "remembers"]
+        columns += ["source images", "paper"] if key[0] else ["paper"]
+        head = f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|"
+        parts.append("\n".join([f"### {title}\n", head, *tables[key]]))
     return "\n\n".join(parts)
+
+
+def fares(_: Page) -> str:
+    """A table of the leaderboard's methods: worst seeds, also on a long stream, rank under a deadline."""
+    from holdfast.benchmarks.leaderboard.page import read_entries, rows
+    from holdfast.benchmarks.leaderboard.track import Track
+    from holdfast.benchmarks.papers import EXPERIMENTS
+    from holdfast.benchmarks.papers.engine.table import Table
+
+    independent, correlated = rows(read_entries(Track())).values()
+    others = {row["method"]: row for row in correlated}
+    late = sorted(independent, key=lambda row: -row["deadline_utility"])
+    ranks = {row["method"]: rank for rank, row in enumerate(late, 1)}
+    long = Table.read(EXPERIMENTS["rdumb/long"].committed["embedded"])
+    files = {label: file for file, _, labels in class_pages("methods") for label in labels}
+    lines = []
+    for row in independent:
+        name = row["method"]
+        ends = long.values("CCC-Medium", name, 100).values()
+        cells = [
+            f"[{name}]({files[name]})" if name in files else name,
+            f"{100 * row['worst_seed']:.1f}",
+            f"{100 * others[name]['worst_seed']:.1f}",
+            f"{min(ends):.1f}" if ends else "-",
+            str(ranks[name]),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    head = "| method | independent labels | correlated labels | after a million images | deadline: rank |"
+    return "\n".join([head, "|---|---|---|---|---|", *lines])
 
 
 def of_readme(comment: str, name: str) -> str:
