@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ... import HoldfastError
+from ...intervals import exact_interval
 from ..common_options import command_parser
 from ..presets import presets
 from ..results.runs import Run, grouped, with_results
@@ -68,9 +69,10 @@ def settings_of(method: str) -> str | dict[str, Any]:
 
 
 def thresholds(runs: Sequence[Run]) -> pd.DataFrame:
-    """A row for each network and stream: the rates that survive and collapse, and the highest accuracy.
+    """A row for each network, stream and rate: mean accuracy, and how many seeds collapse.
 
-    A run collapses as in reports: below the source model over the last eighth, by more than the margin.
+    A run collapses as in reports: below the source model over the last eighth, by more than the margin. The
+    interval of the share is Clopper and Pearson's.
 
     Raises:
         HoldfastError: if a stream is too short to tell.
@@ -81,22 +83,18 @@ def thresholds(runs: Sequence[Run]) -> pd.DataFrame:
             "tell whether it has collapsed. Choose streams of 40 batches or more."
         )
     rows = []
-    for (network, stream), same in grouped(runs, lambda run: (network_of(run), run.stream)).items():
-        tried = sorted({rate_of(run) for run in same})
-        share = {
-            rate: np.mean([run.collapsed for run in same if rate_of(run) == rate]) for rate in tried
-        }
-        means = {r: np.mean([run.accuracy for run in same if rate_of(run) == r]) for r in tried}
-        best = max(means, key=means.__getitem__)
+    tried = grouped(runs, lambda run: (network_of(run), run.stream, rate_of(run)))
+    for (network, stream, rate), same in sorted(tried.items()):
+        hits = sum(bool(run.collapsed) for run in same)
+        low, high = (100 * end for end in exact_interval(hits, len(same)))
         rows.append(
             {
                 "network": network,
                 "stream": stream,
-                "rates": text_of(tried),
-                "no seed collapses": text_of([r for r in tried if share[r] == 0]),
-                "some do": text_of([r for r in tried if 0 < share[r] < 1]),
-                "all do": text_of([r for r in tried if share[r] == 1]),
-                "best accuracy": f"{100 * means[best]:.1f} ({text_of([best])})",
+                "rate": f"{rate:g}" if rate else "-",
+                "accuracy": f"{100 * np.mean([run.accuracy for run in same]):.1f}",
+                "collapsed": f"{hits} of {len(same)}",
+                "share, % [95 %]": f"{100 * hits / len(same):.0f} [{low:.0f}, {high:.0f}]",
             }
         )
     return pd.DataFrame(rows)
@@ -110,7 +108,3 @@ def network_of(run: Run) -> str:
 def rate_of(run: Run) -> float:
     """The learning rate of a run; 0 for a method without one."""
     return float(run.factors.get("lr", 0))
-
-
-def text_of(tried: Sequence[float]) -> str:
-    return ", ".join(f"{rate:g}" if rate else "no rate" for rate in tried) or "-"
