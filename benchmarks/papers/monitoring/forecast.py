@@ -47,7 +47,7 @@ def alarms(runs: Sequence[Run], signal: Signal) -> dict[Run, bool]:
     for run in runs:
         others = [value[other] for other in runs if other.seed != run.seed and not other.collapsed]
         if others:
-            raised[run] = value[run] > np.quantile(others, 1 - FALSE_ALARMS)
+            raised[run] = value[run] > float(np.quantile(others, 1 - FALSE_ALARMS))
     return raised
 
 
