@@ -10,12 +10,10 @@ from .table import COLUMNS
 Results = dict[str, Any]
 # Fields of a table in JSON that follow from its rows, or are a sentence about some of them.
 OF_ROWS = {"rows", "unit", "axis", "log", "summary", "averaged", "pooled", "notes"}
-LISTS = {
-    "commit": ", ",
-    "threads": "; ",
-    "processor": "; ",
-}  # of provenance, and what separates them
-CURVE, NAMES = COLUMNS.index("curve"), len(COLUMNS) - 1  # of a row
+# Lists in the provenance, and what separates their items.
+LISTS = {"commit": ", ", "threads": "; ", "processor": "; "}
+# Of a row: where its curve's name is, and how many names come before its value.
+CURVE, NAMES = COLUMNS.index("curve"), len(COLUMNS) - 1
 
 
 def joined(experiment: Experiment, results: Results, order: Sequence[str] = ()) -> Results:
