@@ -44,9 +44,14 @@ def act(episode: Episode, action: str, argument: str) -> str:
     except UnknownId as error:
         return f"{quote(str(error), 300)} Use an id from a search result."
     except ReadError as error:
-        of_papers = action in ("read", "find_in_text")
-        return f"This paper cannot be read: {error}" if of_papers else f"No search: {error}"
+        return refusal(action, error)
     return ""
+
+
+def refusal(action: str, error: ReadError) -> str:
+    """What the agent is told of a paper or a search that is not to be had."""
+    of_papers = action in ("read", "find_in_text")
+    return f"This paper cannot be read: {error}" if of_papers else f"No search: {error}"
 
 
 def _show(papers: list[Paper]) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import dspy
 
 from . import citeme_prompts as prompts
-from .actions import ACTIONS, SEARCHES, Commands
+from .actions import ACTIONS, SEARCHES, Commands, refusal
 from .episode import Episode, Stop, UnknownId
 from .lenient_json import action_in
 from .lm import Conversation, describe
@@ -80,7 +80,7 @@ class CiteMEAgent:
             try:
                 searches.append(episode.search(argument, SEARCHES[action]))
             except ReadError as error:
-                return f"No search: {error}"
+                return refusal(action, error)
             return prompts.shown(searches[-1]) or self.prompt.nothing
         latest = {paper.id: paper for papers in searches[-1:] for paper in papers}
         is_ours = self.prompt.source == "ours"
@@ -90,7 +90,7 @@ class CiteMEAgent:
             text = self.prompt.unreadable
             if latest[argument].pdf is None:
                 text = self.prompt.no_pdf
-            return text or f"This paper cannot be read: {error}"
+            return text or refusal(action, error)
 
     def _ask(self, messages: _Messages, conversation: Conversation) -> tuple[str, str]:
         """Request the next action and its argument; raises `Stop` if the reply has none."""
