@@ -241,8 +241,7 @@ def of_readme(comment: str, name: str) -> str:
     if name == "README: picture":
         return re.search(r"^!\[.*?(?=\n## )", readme, re.M | re.S)[0]
     section = name.removeprefix("README: ")
-    start = f"## {section}\n" if section != name else comment
-    body = readme.partition(start)[2].strip().partition("\n\n")[0]
+    body = readme.partition(f"## {section}\n")[2].strip().partition("\n\n")[0]
     if not body.startswith("|"):
         raise PluginError(f"README.md has no table for {comment}")
     return body

@@ -1,6 +1,6 @@
 """Committed results that lack runs grow: runs that are made later join those that are there."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from .... import HoldfastError
@@ -38,7 +38,10 @@ def joined(experiment: Experiment, results: Results, order: Sequence[str] = ()) 
                 f"{facts.get(key)}), so --keep cannot add these to them. Delete "
                 f"{experiment.path(results['scale'])} to begin anew."
             )
-    rows, notes = (_first_of(table.get(key, []) for table in tables) for key in ("rows", "notes"))
+    known = {tuple(row[:NAMES]) for row in tables[0]["rows"]}
+    rows = [row for row in tables[1]["rows"] if tuple(row[:NAMES]) not in known]
+    rows = [*tables[0]["rows"], *rows]
+    notes = [*dict.fromkeys(note for table in tables for note in table.get("notes", ()))]
     ranks = {curve: rank for rank, curve in enumerate(dict.fromkeys(order))}
     rows.sort(key=lambda row: ranks.get(row[CURVE], len(ranks)))
     return {
@@ -48,14 +51,6 @@ def joined(experiment: Experiment, results: Results, order: Sequence[str] = ()) 
         "missing": [name for name in results["missing"] if name in before["missing"]],
         "table": tables[0] | {"rows": rows} | ({"notes": notes} if notes else {}),
     }
-
-
-def _first_of(lists: Iterable[list[Any]]) -> list[Any]:
-    """All rows or notes, each once: of rows with the same names the first."""
-    found: dict[Any, Any] = {}
-    for item in (item for items in lists for item in items):
-        found.setdefault(item if isinstance(item, str) else tuple(item[:NAMES]), item)
-    return [*found.values()]
 
 
 def _union(one: str, other: str, separator: str) -> str:

@@ -13,36 +13,28 @@ from ..engine.table import Rows, Table, tidy
 START = 0.05  # share of the stream that a forecast sees
 FALSE_ALARMS = 0.05  # share of the survivors of other seeds beyond the limit
 STATISTICS = "PredictionStatistics"
-# What grows before a collapse, if anything does, from the first n batches.
-Signal = Callable[[Run, int], float]
 ERROR = "error, with labels"
 FORETOLD, WRONGLY = "collapses foretold", "false alarms"
 
 
-def start(run: Run) -> int:
-    """The number of batches that a forecast sees."""
-    return round(START * len(run.rows))
+def start_of(run: Run, column: str) -> np.ndarray:
+    """A column of the batches that a forecast sees, minus that of BNAdapt, which does not learn, [n]."""
+    n, still = round(START * len(run.rows)), run.bnadapt or run
+    return run.column(column)[:n] - still.column(column)[:n]
 
 
-def start_of(run: Run, column: str, n: int) -> np.ndarray:
-    """A column of the first n batches minus that of BNAdapt, which does not learn, [n]."""
-    still = run.bnadapt or run
-    return np.asarray(run.column(column)[:n]) - np.asarray(still.column(column)[:n])
-
-
-SIGNALS: Mapping[str, Signal] = {
+# What grows before a collapse, if anything does.
+SIGNALS: Mapping[str, Callable[[Run], float]] = {
     # The entropy is of the classes that were predicted in all n batches.
-    "concentration of predictions": lambda run, n: (
-        -float(start_of(run, f"{STATISTICS}_entropy", n)[-1])
-    ),
-    "confidence": lambda run, n: float(start_of(run, f"{STATISTICS}_confidence", n).mean()),
-    ERROR: lambda run, n: -float(start_of(run, "accuracy", n).mean()),
+    "concentration of predictions": lambda run: -start_of(run, f"{STATISTICS}_entropy")[-1],
+    "confidence": lambda run: start_of(run, f"{STATISTICS}_confidence").mean(),
+    ERROR: lambda run: -start_of(run, "accuracy").mean(),
 }
 
 
-def alarms(runs: Sequence[Run], signal: Signal) -> dict[Run, bool]:
+def alarms(runs: Sequence[Run], signal: Callable[[Run], float]) -> dict[Run, bool]:
     """Whether the signal of each run exceeds what it is in 95 % of the survivors of other seeds."""
-    value = {run: signal(run, start(run)) for run in runs}
+    value = {run: signal(run) for run in runs}
     raised = {}
     for run in runs:
         others = [value[other] for other in runs if other.seed != run.seed and not other.collapsed]
@@ -68,7 +60,7 @@ def forecast(runs: list[Run]) -> Table:
                 ]:
                     rows.append(("", name, x, place, 100 * float(np.mean(found))))
     fallen = [run for run in scored if run.collapsed]
-    ahead = sum(SIGNALS[ERROR](run, start(run)) < 0 for run in fallen)
+    ahead = sum(SIGNALS[ERROR](run) < 0 for run in fallen)
     note = (
         f"{len(fallen)} of {len(scored)} runs collapse; in the first 5 % of the stream {ahead} of them "
         "are above BNAdapt."

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
-from ....alarms import is_below
 from ....drawing import GREY, TWO, legend, method_colour, panels, plot, shade, styles
 from ...results.batch_means import batches, pairs_of, severity, shown
+from ...results.collapse import stays_below
 from ...results.run_statistics import above_zero
 from ...results.runs import Run, grouped
 from ...suites.cell import Cell
@@ -138,7 +138,9 @@ def draw_long(t: Table, cells: Sequence[Cell], path: Path) -> Path:
             shade(ax, images, runs.min(axis=1), runs.max(axis=1), colour)
             sources = pd.DataFrame([t.values(panel, "Source", x) for x in xs])
             for run in runs.columns.intersection(sources.columns):
-                if (at := below_to_the_end(runs[run], sources[run])) is not None:
+                # The values are means of windows already.
+                own, source = runs[run].to_numpy() / 100, sources[run].to_numpy() / 100
+                if (at := stays_below(own, source, window=1)) is not None:
                     ax.plot(images[at], runs[run][at], color=colour, **cross)
                     falls = True
         if falls:
@@ -149,13 +151,6 @@ def draw_long(t: Table, cells: Sequence[Cell], path: Path) -> Path:
             ax.plot(resets, np.zeros_like(resets), label="reset of RDumb", **ticks)
         legend(figure, [ax], "lowest to highest run" if t.frame["run"].nunique() > 1 else "")
     return path
-
-
-def below_to_the_end(run: pd.Series, source: pd.Series) -> int | None:
-    """The first window from which on a run is below the source model by the margin; None if none."""
-    above_it = np.flatnonzero(~is_below(run / 100, source / 100))
-    first = int(above_it[-1]) + 1 if len(above_it) else 0
-    return first if first < len(run) else None
 
 
 def interval(cell: Cell) -> int:
