@@ -54,7 +54,7 @@ _SUBJECTS = {
     "long": Subject(
         "methods",
         32,
-        25.0,
+        220.0,
         "Whether long runs with AETTA, a record, TensorBoard events and checkpoints are flat: ms and MiB, "
         "processor time of a step and resident memory in the second quarter of the run, and at its end; "
         "files_end, files opened since its beginning; record, events, bytes per step; checkpoints, bytes; "
@@ -82,6 +82,8 @@ def parser() -> argparse.ArgumentParser:
             subjects.choices[name].set_defaults(size=size, rounds=5)
             add("--methods", nargs="+", help="default: Tent RDumb CoTTA RoTTA")
             add("--steps", type=int, default=100_000, help="steps of each run (default: 100000)")
+            about = "keep each run there; a run that is there is not made again"
+            add("--folder", type=Path, metavar="FOLDER", help=about)
             add("--figure", type=Path, metavar="FILE", help="draw the curves")
         else:
             add("--size", type=int, default=size, help=f"pixels per side (default: {size})")
@@ -114,14 +116,14 @@ def main(argv: list[str]) -> int:
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
     backbone = f"{args.backbone}, " if "backbone" in args else ""
-    setting = (
+    args.setting = (
         f"{backbone}{args.batch} images of {args.size} x {args.size}, {args.device}, "
         f"{args.threads} thread(s), torch {torch.__version__}"
     )
     subject = _SUBJECTS[args.subject]
     if args.subject == "long":
         in_range(1, steps=args.steps)
-        work = args.steps / 100_000
+        work = args.steps / 100_000 * len(args.methods or range(4)) / 4
     else:
         work = (args.rounds + 1) / 6 * args.batch / 64 * (args.size / subject.size) ** 2
     print(
@@ -144,7 +146,7 @@ def main(argv: list[str]) -> int:
     finally:  # also what was measured before Ctrl-C
         if rows:
             table = pd.DataFrame.from_dict(rows, orient="index")
-            print(f"\n{setting}\n{table.to_string(float_format='{:.4g}'.format, na_rep='-')}")
+            print(f"\n{args.setting}\n{table.to_string(float_format='{:.4g}'.format, na_rep='-')}")
             if args.json is not None:
-                write_json(args.json, {"setting": setting, subject.rows: rows})
+                write_json(args.json, {"setting": args.setting, subject.rows: rows})
     return 0

@@ -16,6 +16,7 @@ from ... import HoldfastError
 from ...callbacks import AETTA, RunRecord, StreamCheckpoint
 from ...datamodules import Clean, Glyphs
 from ...drawing import legend, panels, plot, styles
+from ...files import read_json, write_json
 from ...methods.backbones import load_backbone
 from ...run_folder import ROWS
 from ..results.report import publish
@@ -86,16 +87,32 @@ def long_runs(args: argparse.Namespace) -> Rows:
     curves: dict[str, list[Point]] = {}
     silence_lightning()
     for name, (kind, arguments) in rows(args.methods or _METHODS).items():
-        with tempfile.TemporaryDirectory() as folder:
-            method = kind(load_backbone(args.backbone), **arguments).to(args.device)
-            curves[name] = _run(method, Path(folder), args)
-            started = time.process_time()
-            with redirect_stdout(io.StringIO()):
-                publish(Path(folder), find(Path(folder)))
-            report = time.process_time() - started
-        yield name, _summary(curves[name]) | {"report": round(report, 2)}
+        kept = args.folder / f"{name}.json" if args.folder else None
+        run = read_json(kept) if kept and kept.exists() else None
+        if run is None:
+            run = _measured(kind(load_backbone(args.backbone), **arguments), args)
+            if kept:
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                write_json(kept, run)
+        elif (run["setting"], run["steps"]) != (args.setting, args.steps):
+            raise HoldfastError(
+                f"{kept} is a run of {run['steps']} steps with {run['setting']}. Pass another --folder."
+            )
+        curves[name] = [Point(*values) for values in run["points"]]
+        yield name, _summary(curves[name]) | {"report": run["report"]}
     if args.figure is not None:
         _draw(curves, args.figure)
+
+
+def _measured(method: LightningModule, args: argparse.Namespace) -> dict[str, Any]:
+    """A run and its report: `points`, `report`, the report's seconds, `setting` and `steps`."""
+    with tempfile.TemporaryDirectory() as folder:
+        points = _run(method.to(args.device), Path(folder), args)
+        started = time.process_time()
+        with redirect_stdout(io.StringIO()):
+            publish(Path(folder), find(Path(folder)))
+        report = round(time.process_time() - started, 2)
+    return {"setting": args.setting, "steps": args.steps, "points": points, "report": report}
 
 
 def _run(method: Any, folder: Path, args: argparse.Namespace) -> list[Point]:

@@ -51,10 +51,14 @@ def test_estimators(tmp_path):
 
 
 def test_long_runs(tmp_path, capsys):
-    """A record and events that grow by a step's bytes, and a figure."""
-    file, picture = tmp_path / "long.json", tmp_path / "long.png"
-    words = ["--batch", "2", "--steps", "40", "--methods", "Tent", "--device", "cpu"]
-    assert main(["bench", "long", *words, "--json", str(file), "--figure", str(picture)]) == 0
+    """A record and events that grow by a step's bytes; a figure of a run that was kept."""
+    file, picture, folder = tmp_path / "long.json", tmp_path / "long.png", tmp_path / "runs"
+    words = ["--batch", "2", "--methods", "Tent", "--device", "cpu", "--folder", str(folder)]
+    assert main(["bench", "long", *words, "--steps", "40"]) == 0
+    made = (folder / "Tent.json").stat().st_mtime_ns
+    ends = ["--json", str(file), "--figure", str(picture)]
+    assert main(["bench", "long", *words, "--steps", "40", *ends]) == 0
+    assert (folder / "Tent.json").stat().st_mtime_ns == made
     tent = json.loads(file.read_text())["methods"]["Tent"]
     assert tent["ms"] > 0
     assert 100 < tent["record"] < 1000
@@ -63,6 +67,8 @@ def test_long_runs(tmp_path, capsys):
     assert picture.stat().st_size > 10_000
     assert main(["bench", "long", "--steps", "9", "--device", "cpu"]) != 0
     assert "Pass at least 40" in capsys.readouterr().err
+    assert main(["bench", "long", *words, "--steps", "41"]) != 0
+    assert "is a run of 40 steps" in capsys.readouterr().err
 
 
 def test_streams(tmp_path):
