@@ -1,4 +1,4 @@
-"""Tensors: numbers on the host, finite images, images as bytes."""
+"""Tensors: copies between host and device, finite images, images as bytes."""
 
 from functools import reduce
 
@@ -13,6 +13,14 @@ def on_host(*tensors: Tensor) -> list[Tensor]:
     kind = reduce(torch.promote_types, (t.dtype for t in tensors), torch.float32)
     whole = torch.stack([t.detach().to(kind) for t in tensors]).cpu()
     return [part.to(tensor.dtype) for part, tensor in zip(whole, tensors, strict=True)]
+
+
+def on_device(values: Tensor, device: torch.device) -> Tensor:
+    """Copy values [...] of the host to a device without waiting for what the device still computes."""
+    # MPS would read them when they may be gone (pytorch/pytorch#189690).
+    if device.type in ("cpu", "mps") or values.device == device:
+        return values.to(device)
+    return values.pin_memory().to(device, non_blocking=True)
 
 
 def finite_images(images: Tensor) -> Tensor:

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from .. import in_range
 from ..features import classifier, features
-from .functional import full_precision, on_device, softmax_entropy
+from ..tensors import on_device
+from .functional import full_precision, softmax_entropy
 from .parts.by_update import PredictsByUpdate
 from .parts.vit import Tokens
 from .source import Source

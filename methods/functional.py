@@ -167,11 +167,3 @@ def seeded(key: str, device: torch.device) -> torch.Generator:
     """A random number generator seeded by the key."""
     seed = int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "big")
     return torch.Generator(device).manual_seed(seed)
-
-
-def on_device(values: Tensor, device: torch.device) -> Tensor:
-    """Copy values [...] of the host to a device without waiting for what the device still computes."""
-    # MPS would read them when they may be gone (pytorch/pytorch#189690).
-    if device.type in ("cpu", "mps"):
-        return values.to(device)
-    return values.pin_memory().to(device, non_blocking=True)

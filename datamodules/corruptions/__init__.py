@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ... import HoldfastError
 from ...imagenet import CORRUPTIONS, EXTRA
+from ...tensors import on_device
 from . import blur, digital, noise, weather
 from .codec import jpeg
 from .image import to_bytes, truncate
@@ -61,7 +62,7 @@ def corrupt(
         raise HoldfastError(f"Images to corrupt must be [B,3,H,W], uint8 or float, not {shape}.")
     count, device = len(images), images.device
     severities = torch.as_tensor(severity, dtype=torch.float64)
-    seeds = torch.as_tensor(seed, dtype=torch.int64, device=device)
+    seeds = torch.as_tensor(seed, dtype=torch.int64)
     if any(numbers.shape not in ((), (1,), (count,)) for numbers in (severities, seeds)):
         raise HoldfastError(f"Pass one severity and one seed, or {count} of each, one per image.")
     severities, seeds = severities.expand(count), seeds.expand(count)
@@ -69,15 +70,16 @@ def corrupt(
     for level in severities.unique().tolist():
         values = parameters(name, level, table)
         for piece in _pieces(severities == level, images):
+            rows = on_device(piece, device) if isinstance(piece, Tensor) else piece
             if level == 0:
-                out[piece] = images[piece]
+                out[rows] = images[rows]
                 continue
-            x = _as_bytes(images[piece]) if name in _IN_BYTES else _as_float(images[piece])
-            x = _FUNCTIONS[name](x, Rng(seeds[piece], name), *values)
+            x = _as_bytes(images[rows]) if name in _IN_BYTES else _as_float(images[rows])
+            x = _FUNCTIONS[name](x, Rng(seeds[piece], name, device), *values)
             if images.dtype == torch.uint8:
-                out[piece] = x if name in _IN_BYTES else truncate(x)
+                out[rows] = x if name in _IN_BYTES else truncate(x)
             else:
-                out[piece] = _as_float(x).clamp(0, 1)
+                out[rows] = _as_float(x).clamp(0, 1)
     return out
 
 
@@ -123,13 +125,13 @@ def _full_name(name: str) -> str:
 
 
 def _pieces(wanted: Tensor, images: Tensor) -> Iterable[slice | Tensor]:
-    """Indices of the images, in chunks whose size suits their device."""
+    """Indices of the images, on the CPU, in chunks whose size suits the images' device."""
     size = len(images)
     if images.device.type == "cpu":
         size = max(1, _PIECE // max(1, images[:1].numel()))
     if wanted.all():
         return (slice(start, start + size) for start in range(0, len(images), size))
-    return wanted.nonzero().squeeze(1).to(images.device).split(size)
+    return wanted.nonzero().squeeze(1).split(size)
 
 
 def _as_float(images: Tensor) -> Tensor:

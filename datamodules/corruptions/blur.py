@@ -62,19 +62,24 @@ def _shuffle(x: Tensor, dv: Tensor, du: Tensor, reach: int) -> Tensor:
     source = home.clone()
     source[..., reach + 1 : height - reach + 1, reach + 1 : width - reach + 1] += dv * width + du
     link = torch.maximum(source, home).view(-1)
-    while not torch.equal(link, further := link.index_select(0, link)):
-        link = further
+    # A chain has fewer copies than an image has pixels. Only a CPU asks whether all have ended before.
+    for _ in range((height * width).bit_length()):
+        before, link = link, link.index_select(0, link)
+        if x.device.type == "cpu" and torch.equal(before, link):
+            break
     origin = source.view(-1).index_select(0, link)
     return x.view(-1).index_select(0, origin).view_as(x)
 
 
 def motion_blur(x: Tensor, rng: Rng, radius: float, sigma: float) -> Tensor:
     """One-sided Gaussian along a line at an angle of U(-45, 45) degrees."""
-    return streak(x, rng.uniform(-45, 45, 1), radius, sigma)
+    return streak(x, rng.for_host().uniform(-45, 45, 1), radius, sigma)
 
 
 def streak(x: Tensor, degrees: Tensor, radius: float, sigma: float) -> Tensor:
-    """out(p) = sum_i k_i x(p + i (cos a, sin a)), k_i ~ exp(-i^2 / 2 sigma^2), i <= 2 ceil(radius).
+    """Blur along a line of an angle [B,1], on the CPU.
+
+    out(p) = sum_i k_i x(p + i (cos a, sin a)), k_i ~ exp(-i^2 / 2 sigma^2), i <= 2 ceil(radius).
 
     The steps are rounded to whole pixels and the borders replicated, as in imagecorruptions. Where
     the line leaves the image we go on along the border; imagecorruptions stops there, which
@@ -82,7 +87,7 @@ def streak(x: Tensor, degrees: Tensor, radius: float, sigma: float) -> Tensor:
     """
     steps = np.arange(2 * math.ceil(radius) + 1)
     weights = np.exp(-(steps**2) / (2 * sigma**2))
-    angle = np.deg2rad(degrees.cpu().numpy().astype(np.float64).reshape(-1, 1))
+    angle = np.deg2rad(degrees.numpy().astype(np.float64).reshape(-1, 1))
     dv, du = (np.ceil(steps * way(angle) - 0.5).astype(np.int64) for way in (np.sin, np.cos))
     return shifted_sum(x, dv, du, weights / weights.sum())
 

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...tensors import on_device
 from .codec import jpeg
 from .image import REFLECT, REFLECT_101, displace, opencv, smooth, warp
 from .random import Rng
@@ -39,7 +40,7 @@ def elastic_transform(x: Tensor, rng: Rng, strength: float, sigma: float, jitter
     (dv, du) = strength gauss_sigma(U(-1, 1)), cut at 3 sigma; parameters are pixels at every size.
     """
     height, width = x.shape[-2:]
-    moved = rng.uniform(-1, 1, 3, 2).cpu().numpy().astype(np.float64) * jitter
+    moved = rng.for_host().uniform(-1, 1, 3, 2).numpy().astype(np.float64) * jitter
     x = warp(x, _jitter_matrix(moved, height, width), REFLECT_101)
     du, dv = _blurred_field(rng.uniform(-1, 1, 2, height, width), sigma).mul_(strength).unbind(1)
     return displace(x, dv, du, REFLECT)
@@ -127,13 +128,13 @@ def _resample_on_device(x: Tensor, old: tuple[int, ...], small: tuple[int, ...])
     for dim in (1, 0):
         first, count = _boxes(old[dim], small[dim])
         pixels = np.arange(old[dim])[:, None]
-        inside = torch.from_numpy((pixels >= first) & (pixels < first + count)).to(x)
-        n = torch.from_numpy(count).to(x)
+        within = (pixels >= first) & (pixels < first + count)
+        inside, n = (on_device(torch.from_numpy(v).double(), x.device) for v in (within, count))
         x = x @ inside if dim == 1 else inside.T @ x
         n = n if dim == 1 else n[:, None]
         x = (x + (n / 2).floor()).div_(n).floor_()
     for dim in (1, 0):
-        chosen = torch.from_numpy(_nearest(small[dim], old[dim])).to(x.device)
+        chosen = on_device(torch.from_numpy(_nearest(small[dim], old[dim])), x.device)
         x = x.index_select(dim - 2, chosen)
     return x.to(torch.uint8)
 

@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ... import HoldfastError
+from ...tensors import on_device
 
 _Array = np.ndarray
 
@@ -113,7 +114,7 @@ def warp(x: Tensor, inverse: _Array, border: int = REPLICATE) -> Tensor:
             ),
             x,
         )
-    a = torch.from_numpy(inverse.astype(np.float32)).to(x.device)[..., None, None]
+    a = on_device(torch.from_numpy(inverse.astype(np.float32)), x.device)[..., None, None]
     v, u = _grid(height, width, x.device)
     columns = a[:, 0, 0] * u + a[:, 0, 1] * v + a[:, 0, 2]
     rows = a[:, 1, 0] * u + a[:, 1, 1] * v + a[:, 1, 2]
@@ -173,7 +174,7 @@ def shifted_sum(x: Tensor, dv: _Array, du: _Array, weights: _Array) -> Tensor:
     flat = padded.flatten(2)
     v, u = _grid(height, width, x.device)
     home = v * padded.shape[3] + u
-    offsets = torch.from_numpy(dv * padded.shape[3] + du).to(x.device)
+    offsets = on_device(torch.from_numpy(dv * padded.shape[3] + du), x.device)
     result = torch.zeros_like(x)
     for i, weight in enumerate(weights.tolist()):
         index = (home + offsets[:, i, None, None]).flatten(1)[:, None].expand(-1, x.shape[1], -1)

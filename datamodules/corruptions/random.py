@@ -11,16 +11,27 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from ...tensors import on_device
 from ..counter import mix
 
 
 class Rng:
     """Draws of shape [B,*shape], row b from seed[b] alone; each call starts a new stream."""
 
-    def __init__(self, seed: Tensor, name: str = "") -> None:
-        self.seed = seed.to(torch.int64) ^ zlib.crc32(name.encode())
+    def __init__(self, seed: Tensor, name: str = "", device: torch.device | None = None) -> None:
+        self.given, self.name = seed, name
+        seed = on_device(seed.to(torch.int64), device or seed.device)
+        self.seed = seed ^ zlib.crc32(name.encode())
         self.calls = 0
         self.keys = torch.empty(len(seed), 0, 2, 1, dtype=torch.int32, device=seed.device)
+
+    def for_host(self) -> "Rng":
+        """On the CPU, for one call whose values the host needs: it does not wait for a device."""
+        if self.seed.device.type == "cpu":
+            return self
+        host = Rng(self.given.cpu(), self.name)
+        host.calls, self.calls = self.calls, self.calls + 1
+        return host
 
     def bits(self, *shape: int) -> Tensor:
         """Uniform int32: two rounds of xor-shift and multiply, with one key word before each."""

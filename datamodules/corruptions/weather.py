@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...tensors import on_device
 from .blur import streak, zoom_out
 from .image import from_threshold, read, smooth, warp
 from .random import Rng
@@ -64,7 +65,7 @@ def frost(x: Tensor, rng: Rng, keep: float, weight: float, scale: float) -> Tens
     too small is enlarged to 1.1 times what is needed.
     """
     height, width = x.shape[-2:]
-    draws = rng.halves(3).tolist()
+    draws = rng.for_host().halves(3).tolist()
     out = x * keep
     for image, (which, down, right) in zip(out, draws, strict=True):
         texture = _frost(which * len(_TEXTURES) >> 16, scale, height, width, x.device)
@@ -102,7 +103,7 @@ def snow(x: Tensor, rng: Rng, *row: float) -> Tensor:
     flakes = rng.normal(1, height, width).mul_(std).add_(mean)
     flakes = warp(flakes, zoom_out(height, width, factor))
     flakes = from_threshold(flakes, threshold).clamp_(0, 1)
-    flakes = streak(flakes, rng.uniform(-135, -45, 1), radius, sigma)
+    flakes = streak(flakes, rng.for_host().uniform(-135, -45, 1), radius, sigma)
     flakes = flakes.mul_(255).round_().div_(255)
     red, green, blue = x.split(1, dim=1)
     grey = 0.299 * red + 0.587 * green + 0.114 * blue
@@ -124,7 +125,7 @@ def spatter(x: Tensor, rng: Rng, *row: float) -> Tensor:
         amount = from_threshold(amount, 0.8)
         return x * (1 - amount) + amount * x.new_tensor(_MUD).view(3, 1, 1)
     drops = np.stack([_drops(layer) for layer in liquid[:, 0].cpu().numpy()])
-    amount = torch.from_numpy(drops).to(x.device)[:, None] * strength
+    amount = on_device(torch.from_numpy(drops), x.device)[:, None] * strength
     return x + amount * x.new_tensor(_WATER).view(3, 1, 1)
 
 

@@ -8,7 +8,7 @@ from torch import Generator, Tensor
 from torch.nn.functional import affine_grid, grid_sample
 from torchvision.transforms.v2 import functional as tv
 
-from ..functional import on_device
+from ...tensors import on_device
 from .views import host_draws
 
 _CHAINS = _DEPTH = 3

@@ -7,9 +7,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from ...tensors import on_host
+from ...tensors import on_device, on_host
 from ..base import TTAMethod
-from ..functional import on_device
 
 Item = dict[str, Any]  # label: int, value: float, age: int (arrivals since its own), slot: int
 

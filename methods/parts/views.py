@@ -9,7 +9,8 @@ from torch import Generator, Tensor
 from torch.nn.functional import affine_grid, grid_sample
 from torchvision.transforms.v2 import functional as tv
 
-from ..functional import on_device, seeded
+from ...tensors import on_device
+from ..functional import seeded
 
 _BLUR_RADIUS = 2
 _DRAWS = 12  # random numbers for the jitter of one image

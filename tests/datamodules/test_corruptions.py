@@ -61,6 +61,9 @@ class NumpyRng:
     def __init__(self, seed: int) -> None:
         self.state = np.random.RandomState(seed)
 
+    def for_host(self) -> NumpyRng:
+        return self
+
     def uniform(self, low: float, high: float, *shape: int) -> Tensor:
         return torch.from_numpy(self.state.uniform(low, high, shape)).float()[None]
 
