@@ -33,6 +33,7 @@ from ..callbacks.observer import name_apart
 from ..datamodules.loader import death_in_a_sentence
 from ..files import check_keys, read_json, unwritable, whole_file
 from ..methods import TTAMethod
+from ..methods.backbones.compiled import compile_network
 from ..methods.backbones.load import check_name
 from ..methods.checks import check_trainer
 from ..run_folder import CHECKPOINTS, CONFIG, ROWS, SUMMARY, held, remove_run
@@ -89,7 +90,7 @@ class RunCLI(LightningCLI):
         add("--threads", type=number, help="CPU threads; the same number gives the same bits")
         add("--progress", type=bool, default=True, help="show a progress bar")
         add("--channels_last", type=bool, default=False, help="store images and weights as NHWC")
-        add("--compile", type=bool, default=False, help="compile the backbone")
+        add("--compile", type=bool, default=False, help="compile the backbone where that works")
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         method = self.config.model.class_path.rpartition(".")[2]
@@ -207,7 +208,7 @@ def carry_out(cli: RunCLI) -> RunCLI:
     if config.channels_last:
         cli.model.to(memory_format=torch.channels_last)
     if config.compile:
-        cli.model.backbone.compile()
+        compile_network(cli.model.backbone)
     try:
         with fixed_threads(config.threads):
             test(cli, checkpoint)

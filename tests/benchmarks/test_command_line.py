@@ -135,6 +135,15 @@ def test_free_speed_changes_little(tmp_path, option, monkeypatch):
         assert one["loss"] == pytest.approx(other["loss"], rel=1e-3)
 
 
+def test_a_network_that_does_not_compile_runs_without(tmp_path, monkeypatch):
+    monkeypatch.setattr("torch._inductor.config.cpp.cxx", ("/no/compiler",))
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+    words = command(tmp_path, "--model", "Tent", "--trainer.limit_test_batches", "2")
+    with pytest.warns(UserWarning, match="which runs without it .*No working C"):
+        assert main([*words, "--compile", "true"]) == 0
+    assert len(read_rows(tmp_path / "run")) == 2
+
+
 def test_a_folder_holds_one_run(tmp_path, capfd):
     """Of one batch, a number that Lightning would take for the share of all."""
     words = command(tmp_path, "--model", "Source", "--trainer.limit_test_batches", "1")
