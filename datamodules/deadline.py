@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .. import HoldfastError, in_range, step_times
 from ..batch import Batch
-from .loader import Batches, StreamLoader
+from .loader import StreamLoader
 from .stream import Stream
 from .wrapper import ReorderingWrapper, length_of
 
@@ -103,9 +103,7 @@ class Deadline(ReorderingWrapper):
     def test_dataloader(self) -> StreamLoader:  # type: ignore[override]
         if self.steps:
             return super().test_dataloader()
-        make = self.clean if self.on_device else self.batch
-        batches = Batches(make, self.start, self.images, self.batch_size)
-        return _MeasuredLoader(batches, self.num_workers, self.finished, self)
+        return _MeasuredLoader(self)
 
     predict_dataloader = test_dataloader
 
@@ -140,14 +138,8 @@ class Deadline(ReorderingWrapper):
 class _MeasuredLoader(StreamLoader):
     """Drops the batches that arrive while a step takes its time."""
 
-    def __init__(
-        self,
-        batches: Batches,
-        num_workers: int,
-        finish: Callable[[Batch], Batch],
-        stream: Deadline,
-    ) -> None:
-        super().__init__(batches, num_workers, finish)
+    def __init__(self, stream: Deadline) -> None:
+        super().__init__(stream.batches(), stream.num_workers, stream.finished, stream.device)
         self.stream = stream
 
     def __iter__(self) -> Iterator[Batch]:

@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from .. import HoldfastError
 from ..batch import Batch
 from ..endings import when_parent_ends
+from .ahead import ahead
 
 _T = TypeVar("_T")
 _RUNNING: WeakSet[Any] = WeakSet()  # iterators of loaders with workers
@@ -67,9 +68,13 @@ class StreamLoader:
     join: Callable[[Iterator[Batch]], Iterator[Batch]] = staticmethod(iter)
 
     def __init__(
-        self, batches: Batches, num_workers: int, finish: Callable[[Batch], Batch]
+        self,
+        batches: Batches,
+        num_workers: int,
+        finish: Callable[[Batch], Batch],
+        device: torch.device,
     ) -> None:
-        self.dataset, self.finish = batches, finish
+        self.dataset, self.finish, self.device = batches, finish, device
         if batches.images is not None and batches.images - batches.start <= batches.size:
             num_workers = 0  # a single batch is not there earlier if another process makes it
         self.loader: DataLoader = DataLoader(
@@ -77,6 +82,7 @@ class StreamLoader:
             batch_size=None,
             num_workers=num_workers,
             prefetch_factor=4 if num_workers else None,
+            pin_memory=device.type == "cuda",
             worker_init_fn=_leave_endings_to_the_main_process,
             # Else it would draw from the global numbers, at another moment in a run that is resumed.
             generator=torch.Generator(),
@@ -105,7 +111,7 @@ class StreamLoader:
             _end_before_torch(batches)
         parts = map(self.finish, _raise_refusals(batches))
         del batches
-        yield from self.join(parts)
+        yield from self.join(ahead(parts, self.device))
 
 
 def _end_before_torch(batches: Any) -> None:

@@ -93,7 +93,7 @@ class Omitting(StreamWrapper):
         """The remaining images of the pool. Raises HoldfastError if no image remains."""
         if self.network is None:
             return Chosen(torch.arange(self.pool) + self.stream.start, {"left": self.pool})
-        device = torch.device("cpu") if self.trainer is None else self.trainer.strategy.root_device
+        device = self.device
         self.network.to(device)
         batches = (torch.arange(self.pool) + self.stream.start).split(self.batch_size)
         parts = [self._judged(self.stream.batch(index), device) for index in batches]

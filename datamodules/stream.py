@@ -4,7 +4,7 @@ import warnings
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from lightning.pytorch import LightningDataModule
@@ -13,15 +13,19 @@ from torch import Tensor
 
 from .. import HoldfastError, in_range
 from ..batch import Batch
+from ..tensors import on_device
 from .corruptions import corrupt, jpeg
 from .corruptions.parameters import check_table
 from .counter import mix, permuted
 from .loader import Batches, StreamLoader
 from .sources import ImageSource
+from .sources.folder import ImageFolder
+from .sources.jpegs import pack, unpack
 
 _MANY = 1_000_000  # images; a longer run is announced by a warning
 INDEPENDENT = "i.i.d. labels"  # the order of a stream that draws its images at random
 Corruptions = tuple[tuple[str, float], ...]
+OnDevice = bool | Literal["decode"] | None
 
 
 class Segment(NamedTuple):
@@ -55,7 +59,8 @@ class Stream(LightningDataModule, ABC):
         batch_size: images in a batch; the last batch may be smaller.
         num_workers: processes that make batches; pixels do not depend on it.
         on_device: corrupt on the Trainer's device instead of in the workers, which then only read
-            and crop; pixels differ within the corruption engine's stated tolerance.
+            and crop; pixels differ within the corruption engine's stated tolerance. "decode": decode and
+            crop image files there, too. None: corrupt there if it is a CUDA GPU.
         start: the position to begin at.
     """
 
@@ -70,7 +75,7 @@ class Stream(LightningDataModule, ABC):
         quality: int | None = None,
         batch_size: int = 64,
         num_workers: int = 1,
-        on_device: bool = False,
+        on_device: OnDevice = None,
         start: int = 0,
     ) -> None:
         super().__init__()
@@ -80,6 +85,10 @@ class Stream(LightningDataModule, ABC):
         in_range(0, num_workers=num_workers)
         in_range(1, 100, quality=quality)
         check_table(table)
+        if on_device not in (None, False, True, "decode"):
+            raise HoldfastError(
+                f"Unknown on_device={on_device!r}. Pass True, False, None or 'decode'."
+            )
         if start < 0 or (images is not None and start >= images):
             raise HoldfastError(f"start={start} is outside a stream of {images} images.")
         self.source, self.images, self.seed = source, images, seed
@@ -195,12 +204,46 @@ class Stream(LightningDataModule, ABC):
             for source, rows, source_index in self.located(index, numbers)
         ]
         images, labels = (put_together((rows, part[k]) for rows, part in loaded) for k in (0, 1))
+        return Batch(images, self._checked(labels), index, numbers)
+
+    def encoded(self, index: Tensor) -> Batch:
+        """The samples at positions `index` [B] before decoding: `images` are files, packed (uint8 [N]).
+
+        Raises HoldfastError if a source has no files, or a label is below -1.
+        """
+        numbers, files = self.segments_at(index), [b""] * len(index)
+        for source, rows, source_index in self.located(index, numbers):
+            if not isinstance(source, ImageFolder):
+                raise HoldfastError(
+                    f"on_device='decode' needs a source of image files, such as ImageFolder or ImageNet, "
+                    f"not {source!r}. Pass on_device=True, with which the workers decode."
+                )
+            for row, number in zip(
+                rows.nonzero().flatten().tolist(), source_index.tolist(), strict=True
+            ):
+                files[row] = source.file(number)
+        return Batch(pack(files), self._checked(self.labels(index)), index, numbers)
+
+    def decoded(self, batch: Batch, device: torch.device) -> Batch:
+        """A batch of `encoded` as one of `clean`, on a device."""
+        files, index = unpack(batch.images, len(batch.index)), batch.index
+        seeds, parts = mix(mix(self.seed, index), 0), []
+        for source, rows, source_index in self.located(index, batch.segment):
+            chosen = [file for file, row in zip(files, rows.tolist(), strict=True) if row]
+            assert isinstance(source, ImageFolder)
+            parts.append((rows, source.decoded(chosen, source_index, seeds[rows], device)))
+        if not parts:  # of a rank that has no part of a batch
+            return batch._replace(images=batch.images.new_empty(0, 3, 1, 1))
+        return batch._replace(images=put_together(parts))
+
+    def _checked(self, labels: Tensor) -> Tensor:
+        """The labels [B] or [B,K]; raises HoldfastError if one is below -1."""
         if (strange := labels < -1).any():
             raise HoldfastError(
                 f"{self.source!r} has the label {int(labels[strange][0])}. Use class numbers from 0 "
                 "on, and -1 where the class is not known."
             )
-        return Batch(images, labels, index, numbers)
+        return labels
 
     def located(
         self, index: Tensor, numbers: Tensor
@@ -228,7 +271,7 @@ class Stream(LightningDataModule, ABC):
         seeds = mix(self.seed, index)
         for number, which in groups(numbers):
             rows = which.nonzero().squeeze(1)
-            device_rows = rows.to(images.device)
+            device_rows = on_device(rows, images.device)
             applied = () if self.precorrupted else self.segment(number).corruptions
             for slot, (name, severity) in enumerate(applied, start=1):
                 images[device_rows] = corrupt(
@@ -244,18 +287,29 @@ class Stream(LightningDataModule, ABC):
 
     def test_dataloader(self) -> StreamLoader:  # type: ignore[override]
         """Batches from `start` on."""
-        make = self.clean if self.on_device else self.batch
-        batches = Batches(make, self.start, self.images, self.batch_size)
-        return StreamLoader(batches, self.num_workers, self.finished)
+        return StreamLoader(self.batches(), self.num_workers, self.finished, self.device)
 
     predict_dataloader = test_dataloader
 
+    def batches(self) -> Batches:
+        """What the workers make: batches, or what the device makes them from."""
+        there = self.device.type == "cuda" if self.on_device is None else self.on_device
+        make = self.encoded if there == "decode" else self.clean if there else self.batch
+        return Batches(make, self.start, self.images, self.batch_size)
+
+    @property
+    def device(self) -> torch.device:
+        """The Trainer's device; the CPU without a Trainer."""
+        return self.trainer.strategy.root_device if self.trainer else torch.device("cpu")
+
     def finished(self, batch: Batch) -> Batch:
-        """A worker's batch, corrupted on the Trainer's device if that is still to be done."""
-        if not self.on_device:
+        """A worker's batch, decoded and corrupted on the Trainer's device if that is still to be done."""
+        if batch.images.is_floating_point():
             return batch
-        device = self.trainer.strategy.root_device if self.trainer else torch.device("cpu")
-        return self.corrupted(batch._replace(images=batch.images.to(device)))
+        if batch.images.ndim == 1:
+            batch = self.decoded(batch, self.device)
+        images = batch.images.to(self.device, non_blocking=True)
+        return self.corrupted(batch._replace(images=images))
 
     def passed(self, batch: Batch) -> None:
         """Note that a run has used this batch; a resumed run starts after it."""
@@ -278,6 +332,6 @@ def put_together(parts: Iterable[tuple[Tensor, Tensor]]) -> Tensor:
     whole = None
     for rows, values in parts:
         whole = values.new_empty(len(rows), *values.shape[1:]) if whole is None else whole
-        whole[rows] = values
+        whole[on_device(rows.nonzero().squeeze(1), values.device)] = values
     assert whole is not None
     return whole

@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from .. import HoldfastError
 from ..batch import Batch
 from .sources import ImageSource
-from .stream import INDEPENDENT, Corruptions, Segment, Stream, groups, put_together
+from .stream import INDEPENDENT, Corruptions, OnDevice, Segment, Stream, groups, put_together
 
 MIXED: Corruptions = (("mixed", 0.0),)  # of a segment whose images have different corruptions
 _MOST_ORDERS = 32  # in memory; a batch of mixed domains needs one of each segment
@@ -43,7 +44,7 @@ class StreamWrapper(Stream):
         seed: int | None = None,
         batch_size: int | None = None,
         num_workers: int | None = None,
-        on_device: bool | None = None,
+        on_device: OnDevice = None,
         start: int = 0,
     ) -> None:
         options: dict[str, Any] = {"seed": seed, "batch_size": batch_size, "table": None}
@@ -130,6 +131,15 @@ class StreamWrapper(Stream):
     def clean(self, index: Tensor) -> Batch:
         batch = self.stream.clean(self.positions(index))
         return batch._replace(index=index, segment=self.segments_at(index))
+
+    def encoded(self, index: Tensor) -> Batch:
+        batch = self.stream.encoded(self.positions(index))
+        return batch._replace(index=index, segment=self.segments_at(index))
+
+    def decoded(self, batch: Batch, device: torch.device) -> Batch:
+        positions = self.positions(batch.index)
+        inner = batch._replace(index=positions, segment=self.stream.segments_at(positions))
+        return batch._replace(images=self.stream.decoded(inner, device).images)
 
     def corrupted(self, batch: Batch) -> Batch:
         positions = self.corruption_positions(batch.index)

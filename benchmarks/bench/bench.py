@@ -49,7 +49,8 @@ _SUBJECTS = {
         224,
         0.7,
         "Images/s of a CIN-C stream at severity 3 from JPEGs of 500 x 375, of its two parts, and of "
-        "torchvision's loader, which does not corrupt.",
+        "torchvision's loader, which does not corrupt; of both parts on the device, as with "
+        "on_device='decode'; levels_apart, the largest difference between crops decoded there and here.",
     ),
     "long": Subject(
         "methods",

@@ -24,6 +24,7 @@ from torchvision.transforms import Compose, RandomHorizontalFlip, RandomResizedC
 from torchvision.transforms.v2.functional import resized_crop
 
 from ... import in_range
+from ...batch import Batch
 from ...datamodules import CINC, ImageFolder
 from ...datamodules.corruptions import CORRUPTIONS, EXTRA, corrupt, jpeg
 from .step_cost import Job, Rows, seconds
@@ -123,6 +124,12 @@ def loader_speeds(args: argparse.Namespace) -> Rows:
         assert stream.images is not None
         index = torch.arange(stream.images).split(args.batch)
         clean = [stream.clean(part) for part in index]
+        files_read = [stream.encoded(part) for part in index]
+        there = [batch.images.to(args.device) for batch in clean]
+
+        def decode() -> list[Batch]:
+            return [stream.decoded(batch, args.device) for batch in files_read]
+
         jobs: dict[str, Job] = {
             "torchvision's loader": lambda: [None for _ in files],
             "decode and crop": lambda: [stream.clean(part) for part in index],
@@ -130,11 +137,23 @@ def loader_speeds(args: argparse.Namespace) -> Rows:
                 stream.corrupted(batch._replace(images=batch.images.clone())) for batch in clean
             ],
             "Holdfast's loader": lambda: [None for _ in stream.test_dataloader()],
+            "read files": lambda: [stream.encoded(part) for part in index],
+        }
+        jobs_there: dict[str, Job] = {
+            "decode and crop on the device": decode,
+            "corrupt, JPEG on the device": lambda: [
+                stream.corrupted(batch._replace(images=images.clone()))
+                for batch, images in zip(clean, there, strict=True)
+            ],
         }
         taken = seconds(jobs, torch.device("cpu"), args.rounds)
+        taken |= seconds(jobs_there, args.device, args.rounds)
+        pairs = zip(clean, decode(), strict=True)
+        levels = max(int((a.images.int() - b.images.cpu().int()).abs().max()) for a, b in pairs)
     for name, time in taken.items():
         count = args.images if name.startswith("torchvision") else stream.images
         yield name, {"images_per_second": round(count / time, 1)}
     parts, whole = (taken["decode and crop"], taken["corrupt, JPEG"]), taken["Holdfast's loader"]
+    yield "the device's and the CPU's crops", {"levels_apart": levels}
     yield "Holdfast / both parts", {"ratio": round(sum(parts) / whole, 2)}
     yield "Holdfast / slower part", {"ratio": round(max(parts) / whole, 2)}

@@ -116,14 +116,17 @@ class DatasetSource(ImageSource):
 
         Raises HoldfastError if an image or a label cannot be understood.
         """
-        draws = uniforms(seed, 1 + 4 * _ATTEMPTS).tolist()
         images, labels = [], []
-        for i, numbers in zip(index.tolist(), draws, strict=True):
+        for i, numbers in zip(index.tolist(), self.draws(seed), strict=True):
             image, label = self.item(i)
             image = self.cropped(as_pil(image), numbers)
             images.append(torch.from_numpy(np.array(image)).permute(2, 0, 1))
             labels.append(label)
         return torch.stack(images), _label_rows(labels)
+
+    def draws(self, seed: Tensor) -> list[list[float]]:
+        """The numbers by which `cropped` chooses, from seeds int64 [B]."""
+        return uniforms(seed, 1 + 4 * _ATTEMPTS).tolist()
 
     def labels_of(self, index: Tensor) -> Tensor:
         if self._targets is None:
@@ -162,22 +165,22 @@ class DatasetSource(ImageSource):
             target = change(target)
         return class_number(target, f"Image {index} of the data set")
 
-    def cropped(self, image: Image.Image, numbers: list[float]) -> Image.Image:
-        """The part of an image that is shown; `numbers` in [0,1) choose a random one.
+    def cropped(self, image: Any, numbers: list[float]) -> Any:
+        """The part of an image (PIL, or [3,H,W]) that is shown; `numbers` in [0,1) choose a random one.
 
         Raises HoldfastError if the image has another size and nothing says how to crop it.
         """
+        size = TF.get_image_size(image)
         if self.crop == "random":
-            if numbers[0] < 0.5:
-                image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-            left, top, width, height = random_box(*image.size, numbers[1:])
+            image = TF.hflip(image) if numbers[0] < 0.5 else image
+            left, top, width, height = random_box(size[0], size[1], numbers[1:])
             return TF.resized_crop(image, top, left, height, width, [self.size, self.size])
-        if image.size == (self.size, self.size):
+        if size == [self.size, self.size]:
             return image
         if self.crop == "center":
             return centred(image, self.preprocessing)
         raise HoldfastError(
-            f"An image of {image.width}x{image.height} does not fit size={self.size}. Choose "
+            f"An image of {size[0]}x{size[1]} does not fit size={self.size}. Choose "
             "crop='random' or crop='center', or the right size."
         )
 

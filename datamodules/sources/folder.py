@@ -17,6 +17,7 @@ from ... import HoldfastError
 from ...files import reason
 from ...imagenet import class_folders, no_content, synsets
 from .dataset import Crop, DatasetSource, class_number, unreadable
+from .jpegs import decode
 from .pixels import as_pil
 
 _FORMATS = ("JPEG", "PNG", "BMP", "WEBP", "PPM", "TIFF", "GIF")  # Pillow gives EPS to Ghostscript
@@ -78,6 +79,33 @@ class ImageFolder(DatasetSource):
                 return ImageOps.crop(as_pil(image), self.border), label.tolist()
         except Exception as error:  # Pillow raises many types of errors for damaged files
             raise unreadable(path, error) from error
+
+    def file(self, index: int) -> bytes:
+        """The bytes of an image's file. Raises HoldfastError if it cannot be read."""
+        path = Path(self.dataset[index])
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            raise unreadable(str(path), error) from error
+
+    def decoded(
+        self, files: list[Tensor], index: Tensor, seed: Tensor, device: torch.device
+    ) -> Tensor:
+        """What `load` gives, from the files' bytes (uint8 [N] each), on a device.
+
+        Pixels differ from those of `load` by a level where images are resized, and as nvJPEG differs from
+        libjpeg. Raises HoldfastError if a file is not an image.
+        """
+        try:
+            images = decode(files, device)
+        except Exception:  # Pillow raises many types of errors for damaged files
+            for number in index.tolist():
+                self.item(number)  # says which file it is
+            raise
+        if border := self.border:
+            images = [image[:, border:-border, border:-border] for image in images]
+        pairs = zip(images, self.draws(seed), strict=True)
+        return torch.stack([self.cropped(*pair) for pair in pairs])
 
     def labels_of(self, index: Tensor) -> Tensor:
         return self.labels[index]

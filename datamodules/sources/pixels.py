@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -69,18 +70,19 @@ def random_box(width: int, height: int, numbers: Sequence[float]) -> tuple[int, 
     return (width - w) // 2, (height - h) // 2, w, h
 
 
-def centred(image: Image.Image, preprocessing: Preprocessing) -> Image.Image:
-    """A PIL image resized and cropped as the evaluation of some weights has it."""
+def centred(image: Any, preprocessing: Preprocessing) -> Any:
+    """A PIL image or a tensor [3,H,W], resized and cropped as the evaluation of some weights has it."""
     size, resize = preprocessing.size, preprocessing.resize
+    width, height = TF.get_image_size(image)
     if preprocessing.side == "shortest":
         sides = [resize]
     elif preprocessing.side == "squash":
         sides = [resize, resize]
     else:
-        sides = [round(side * resize / max(image.size)) for side in (image.height, image.width)]
+        sides = [round(side * resize / max(width, height)) for side in (height, width)]
     image = TF.resize(image, sides, TF.InterpolationMode(preprocessing.interpolation))
     if preprocessing.side == "longest":
-        missing = [max(0, size - image.width), max(0, size - image.height)]
+        missing = [max(0, size - side) for side in TF.get_image_size(image)]
         before, after = [n // 2 for n in missing], [(n + 1) // 2 for n in missing]
         image = TF.pad(image, before + after, fill=preprocessing.fill)
     return TF.center_crop(image, [size])

@@ -13,6 +13,7 @@ from common import TensorStream, plain_trainer, tiny_net
 from lightning.pytorch import Callback
 from lightning.pytorch.strategies import SingleDeviceStrategy
 from lightning_utilities.core.apply_func import apply_to_collection
+from PIL import Image
 from pretended import Pretended, accelerator, waits
 from table import TABLE, quiet
 from torch import Tensor
@@ -21,6 +22,9 @@ from watchers import ESTIMATORS, RESETS, ruined
 from holdfast import HoldfastError
 from holdfast import callbacks as cb
 from holdfast.callbacks.curves import Later
+from holdfast.datamodules import Glyphs, ImageFolder
+from holdfast.datamodules.concatenation import Concatenation, Part
+from holdfast.datamodules.corruptions import CORRUPTIONS, EXTRA, corrupt
 from holdfast.methods.backbones.layers import normalised
 from holdfast.methods.distributed import averaged, join_batches
 from holdfast.methods.testing import image_batches, spoiled
@@ -123,6 +127,62 @@ def test_labels_are_refused_in_a_later_batch(wrong: int | None, accelerator: Any
     assert max(steps.counts[1:]) <= LIMITS["Tent"]
 
 
+@pytest.mark.parametrize("on_device", [True, "decode"])
+def test_batches_made_on_the_device(on_device: Any, tmp_path: Path, accelerator: Any) -> None:
+    """Crops, corruptions and JPEG there, with the same images as on the CPU and no further wait."""
+    for number in range(8):
+        folder = tmp_path / str(number % 4)
+        folder.mkdir(exist_ok=True)
+        photo = Image.linear_gradient("L").rotate(30 * number).convert("RGB")
+        photo.resize((60 + number, 50)).save(folder / f"{number}.jpg")
+    source = ImageFolder(tmp_path, 24, "random")
+    parts = [Part(((name, 3.0),), source, 9) for name in ("contrast", "brightness")]
+    facts: dict[str, Any] = {"quality": 85, "batch_size": 6, "num_workers": 0}
+    found = []
+    for strategy in (SingleDeviceStrategy(accelerator, Pretended()), "auto"):
+        steps, seen = Waits(), Seen()
+        data = Concatenation(parts, precorrupted=False, on_device=on_device, **facts)
+        trainer = plain_trainer(
+            accelerator="auto" if strategy != "auto" else "cpu",
+            strategy=strategy,
+            callbacks=[steps, seen],
+            inference_mode=False,
+        )
+        trainer.test(TABLE["Tent"].make(tiny_net()), datamodule=data, verbose=False)
+        found.append(torch.cat([images.cpu() for images in seen.images]))
+        if strategy != "auto":
+            assert all(images.device == accelerator for images in seen.images)
+            assert max(steps.counts[1:]) <= LIMITS["Tent"], steps.last
+    assert (found[0] - found[1]).abs().max() < 1.01 / 255
+
+
+class Seen(Callback):
+    """The images of each batch."""
+
+    def __init__(self) -> None:
+        self.images: list[Tensor] = []
+
+    def on_test_batch_start(self, trainer: Any, module: Any, batch: Any, *_: Any) -> None:
+        self.images.append(batch.images)
+
+
+@pytest.mark.parametrize("name", [*CORRUPTIONS, *EXTRA])
+def test_a_corruption_does_not_wait(name: str, accelerator: Any) -> None:
+    """But for spatter, whose drops are OpenCV's; some severities differ."""
+    index = torch.arange(6)
+    images, severities = (
+        Glyphs().load(index, index)[0],
+        torch.tensor([3.0, 3.0, 0.0, 3.0, 5.0, 3.0]),
+    )
+    here = corrupt(images, name, severities, index)
+    corrupt(images.to(accelerator), name, severities, index)  # what is made once
+    there = images.to(accelerator)
+    waits.clear()
+    there = corrupt(there, name, severities, index)
+    assert waits.total() <= (name == "spatter"), waits
+    assert (there.cpu().int() - here.int()).abs().max() <= 1
+
+
 @pytest.mark.parametrize("name", METHODS[::3])
 def test_estimators_resets_and_a_resumed_watch(name: str, accelerator: Any) -> None:
     """Some estimators and a reset beside every third method, bad images, a state from a checkpoint."""
@@ -151,6 +211,7 @@ class Waits(Callback):
 
     def on_test_batch_end(self, *_: Any) -> None:
         self.counts.append(waits.total())
+        self.last = dict(waits)
         waits.clear()
 
 
