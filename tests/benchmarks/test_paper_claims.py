@@ -200,7 +200,7 @@ def test_results_of_unknown_origin_decide_nothing(facts, reason):
             command.keep(experiment, {**results, "missing": []}, Path("picture.png"))
 
 
-def test_results_that_lack_runs_grow():
+def test_results_that_lack_runs_join_those_that_are_there():
     """New numbers replace old ones of the same run, others stay; not with other images."""
     experiment = Experiment(lambda: tidy([]), "rdumb/x", Simulation(), "a and b")
     origin = {"threads": "1", "weights": ["w"], "images": ["i"]}
@@ -218,6 +218,8 @@ def test_results_that_lack_runs_grow():
     assert found["missing"] == ["d"]
     assert found["provenance"]["commit"] == "1, 2, 3"
     assert found["provenance"]["processor"] == "x; y, z"
+    experiment.committed["photos"]["missing"] = []
+    assert joined(experiment, results(new, ["b", "d"], **facts))["missing"] == []
     complete = results(new, [], **facts)
     assert joined(experiment, complete) is complete
     with pytest.raises(HoldfastError, match=r"of other images \(\['i'\], not \['j'\]\)"):

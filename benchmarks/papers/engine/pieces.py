@@ -1,4 +1,4 @@
-"""Committed results that lack runs grow: runs that are made later join those that are there."""
+"""Committed results grow, or are renewed in part: runs that are made later join those that are there."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,7 +25,7 @@ def joined(experiment: Experiment, results: Results, order: Sequence[str] = ()) 
         HoldfastError: if the committed ones are of other images or weights.
     """
     before = experiment.committed.get(results["scale"], {})
-    if not results["missing"] or not before.get("missing") or experiment.unreliable(before):
+    if not results["missing"] or not before or experiment.unreliable(before):
         return results
     tables = results["table"], before["table"]
     if experiment.counts or not tables[0].keys() | tables[1].keys() <= OF_ROWS:
