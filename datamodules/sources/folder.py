@@ -18,9 +18,7 @@ from ...files import reason
 from ...imagenet import class_folders, no_content, synsets
 from .dataset import Crop, DatasetSource, class_number, unreadable
 from .jpegs import decode
-from .pixels import as_pil
-
-_FORMATS = ("JPEG", "PNG", "BMP", "WEBP", "PPM", "TIFF", "GIF")  # Pillow gives EPS to Ghostscript
+from .pixels import FORMATS, as_pil
 
 _SPLITS = {"train", "val", "valid", "validation", "test"}
 
@@ -75,7 +73,7 @@ class ImageFolder(DatasetSource):
     def item(self, index: int) -> tuple[Image.Image, Any]:
         path, label = self.dataset[index], self.labels[index]
         try:
-            with Image.open(path, formats=_FORMATS) as image:
+            with Image.open(path, formats=FORMATS) as image:
                 return ImageOps.crop(as_pil(image), self.border), label.tolist()
         except Exception as error:  # Pillow raises many types of errors for damaged files
             raise unreadable(path, error) from error

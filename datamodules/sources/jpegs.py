@@ -10,13 +10,14 @@ from torch import Tensor
 from torchvision.io import ImageReadMode, decode_jpeg
 
 from ...tensors import on_device
-from .pixels import as_pil
+from .pixels import FORMATS, as_pil
 
 
 def pack(files: Sequence[bytes]) -> Tensor:
     """Files as one tensor uint8 [N], which workers can hand over: their sizes, then their bytes."""
     sizes = torch.tensor([len(file) for file in files], dtype=torch.int64)
-    return torch.cat([sizes.view(torch.uint8), _bytes(b"".join(files))])
+    content = torch.frombuffer(bytearray(b"".join(files)), dtype=torch.uint8)
+    return torch.cat([sizes.view(torch.uint8), content])
 
 
 def unpack(packed: Tensor, count: int) -> list[Tensor]:
@@ -41,13 +42,5 @@ def decode(files: Sequence[Tensor], device: torch.device) -> list[Tensor]:
 
 
 def _by_pillow(file: Tensor) -> Tensor:
-    with Image.open(io.BytesIO(file.numpy().tobytes())) as image:
+    with Image.open(io.BytesIO(file.numpy().tobytes()), formats=FORMATS) as image:
         return torch.from_numpy(np.array(as_pil(image))).permute(2, 0, 1)
-
-
-def _bytes(content: bytes) -> Tensor:
-    return (
-        torch.frombuffer(bytearray(content), dtype=torch.uint8)
-        if content
-        else torch.empty(0, dtype=torch.uint8)
-    )

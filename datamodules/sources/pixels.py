@@ -13,6 +13,7 @@ from torchvision.transforms import functional as TF
 from ... import HoldfastError
 from ...preprocessing import Preprocessing
 
+FORMATS = ("JPEG", "PNG", "BMP", "WEBP", "PPM", "TIFF", "GIF")  # Pillow gives EPS to Ghostscript
 _CHANNELS = (1, 2, 3, 4)
 
 
