@@ -83,8 +83,9 @@ def parser() -> argparse.ArgumentParser:
             subjects.choices[name].set_defaults(size=size, rounds=5)
             add("--methods", nargs="+", help="default: Tent RDumb CoTTA RoTTA")
             add("--steps", type=int, default=100_000, help="steps of each run (default: 100000)")
-            about = "keep each run there; a run that is there is not made again"
-            add("--folder", type=Path, metavar="FOLDER", help=about)
+            add(
+                "--folder", type=Path, metavar="FOLDER", help="keep runs there, and make none again"
+            )
             add("--figure", type=Path, metavar="FILE", help="draw the curves")
         else:
             add("--size", type=int, default=size, help=f"pixels per side (default: {size})")

@@ -125,7 +125,12 @@ def loader_speeds(args: argparse.Namespace) -> Rows:
         index = torch.arange(stream.images).split(args.batch)
         clean = [stream.clean(part) for part in index]
         files_read = [stream.encoded(part) for part in index]
-        there = [batch.images.to(args.device) for batch in clean]
+        here = [batch.images for batch in clean]
+        there = [images.to(args.device) for images in here]
+
+        def corrupt_all(images: list[Tensor]) -> None:
+            for batch, part in zip(clean, images, strict=True):
+                stream.corrupted(batch._replace(images=part.clone()))
 
         def decode() -> list[Batch]:
             return [stream.decoded(batch, args.device) for batch in files_read]
@@ -133,18 +138,13 @@ def loader_speeds(args: argparse.Namespace) -> Rows:
         jobs: dict[str, Job] = {
             "torchvision's loader": lambda: [None for _ in files],
             "decode and crop": lambda: [stream.clean(part) for part in index],
-            "corrupt, JPEG": lambda: [
-                stream.corrupted(batch._replace(images=batch.images.clone())) for batch in clean
-            ],
+            "corrupt, JPEG": partial(corrupt_all, here),
             "Holdfast's loader": lambda: [None for _ in stream.test_dataloader()],
             "read files": lambda: [stream.encoded(part) for part in index],
         }
         jobs_there: dict[str, Job] = {
             "decode and crop on the device": decode,
-            "corrupt, JPEG on the device": lambda: [
-                stream.corrupted(batch._replace(images=images.clone()))
-                for batch, images in zip(clean, there, strict=True)
-            ],
+            "corrupt, JPEG on the device": partial(corrupt_all, there),
         }
         taken = seconds(jobs, torch.device("cpu"), args.rounds)
         taken |= seconds(jobs_there, args.device, args.rounds)

@@ -3,11 +3,11 @@
 import io
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
 from torchvision.io import ImageReadMode, decode_jpeg
+from torchvision.transforms.functional import pil_to_tensor
 
 from ...tensors import on_device
 from .pixels import FORMATS, as_pil
@@ -43,4 +43,4 @@ def decode(files: Sequence[Tensor], device: torch.device) -> list[Tensor]:
 
 def _by_pillow(file: Tensor) -> Tensor:
     with Image.open(io.BytesIO(file.numpy().tobytes()), formats=FORMATS) as image:
-        return torch.from_numpy(np.array(as_pil(image))).permute(2, 0, 1)
+        return pil_to_tensor(as_pil(image))
