@@ -137,14 +137,16 @@ class StreamWrapper(Stream):
         return batch._replace(index=index, segment=self.segments_at(index))
 
     def decoded(self, batch: Batch, device: torch.device) -> Batch:
-        positions = self.positions(batch.index)
-        inner = batch._replace(index=positions, segment=self.stream.segments_at(positions))
+        inner = self._inner(batch, self.positions(batch.index))
         return batch._replace(images=self.stream.decoded(inner, device).images)
 
     def corrupted(self, batch: Batch) -> Batch:
-        positions = self.corruption_positions(batch.index)
-        inner = batch._replace(index=positions, segment=self.stream.segments_at(positions))
-        return self.stream.corrupted(inner)._replace(index=batch.index, segment=batch.segment)
+        inner = self._inner(batch, self.corruption_positions(batch.index))
+        return batch._replace(images=self.stream.corrupted(inner).images)
+
+    def _inner(self, batch: Batch, positions: Tensor) -> Batch:
+        """The batch as one of the other stream, at its positions [B]."""
+        return batch._replace(index=positions, segment=self.stream.segments_at(positions))
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_orders": {}}
