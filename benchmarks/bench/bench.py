@@ -125,7 +125,7 @@ def main(argv: list[str]) -> int:
     subject = _SUBJECTS[args.subject]
     if args.subject == "long":
         in_range(1, steps=args.steps)
-        work = args.steps / 100_000 * len(args.methods or range(4)) / 4
+        work = args.steps / 100_000 * len(long_run.to_run(args)) / len(long_run.METHODS)
     else:
         work = (args.rounds + 1) / 6 * args.batch / 64 * (args.size / subject.size) ** 2
     print(

@@ -24,7 +24,7 @@ from ..results.runs import find
 from ..test import silence_lightning
 from .step_cost import Rows, rows
 
-_METHODS = ("Tent", "RDumb", "CoTTA", "RoTTA")
+METHODS = ("Tent", "RDumb", "CoTTA", "RoTTA")
 _POINTS = 40  # of each curve
 
 
@@ -78,6 +78,12 @@ class _Points(Callback):
         self._started = time.process_time()
 
 
+def to_run(args: argparse.Namespace) -> list[str]:
+    """The methods whose runs are not in the folder yet."""
+    files = {name: _file(args, name) for name in args.methods or METHODS}
+    return [name for name, kept in files.items() if not (kept and kept.exists())]
+
+
 def long_runs(args: argparse.Namespace) -> Rows:
     """The row of each method; draws the curves of all if `args.figure` is a path."""
     if not Path("/proc/self/statm").exists():
@@ -86,8 +92,8 @@ def long_runs(args: argparse.Namespace) -> Rows:
         raise HoldfastError(f"--steps {args.steps} is too short. Pass at least {_POINTS}.")
     curves: dict[str, list[Point]] = {}
     silence_lightning()
-    for name, (kind, arguments) in rows(args.methods or _METHODS).items():
-        kept = args.folder / f"{name}.json" if args.folder else None
+    for name, (kind, arguments) in rows(args.methods or METHODS).items():
+        kept = _file(args, name)
         run = read_json(kept) if kept and kept.exists() else None
         if run is None:
             run = _measured(kind(load_backbone(args.backbone), **arguments), args)
@@ -102,6 +108,11 @@ def long_runs(args: argparse.Namespace) -> Rows:
         yield name, _summary(curves[name]) | {"report": run["report"]}
     if args.figure is not None:
         _draw(curves, args.figure)
+
+
+def _file(args: argparse.Namespace, name: str) -> Path | None:
+    """Where the run of a method is kept, if runs are."""
+    return args.folder / f"{name}.json" if args.folder else None
 
 
 def _measured(method: LightningModule, args: argparse.Namespace) -> dict[str, Any]:
@@ -175,6 +186,6 @@ def _draw(curves: dict[str, list[Point]], path: Path) -> None:
                 values = np.array([getattr(point, field) for point in points])
                 if title.endswith("(MB)"):
                     values = values / 1e6
-                plot(axis, [point.steps for point in points], values, name, looks[name])
-            axis.set(title=title, xlabel="steps", ylim=(0, None))
+                plot(axis, [point.steps / 1000 for point in points], values, name, looks[name])
+            axis.set(title=title, xlabel="thousand steps", ylim=(0, None))
         legend(figure, axes)
