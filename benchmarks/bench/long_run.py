@@ -80,8 +80,8 @@ class _Points(Callback):
 
 def to_run(args: argparse.Namespace) -> list[str]:
     """The methods whose runs are not in the folder yet."""
-    files = {name: _file(args, name) for name in args.methods or METHODS}
-    return [name for name, kept in files.items() if not (kept and kept.exists())]
+    methods = args.methods or METHODS
+    return [name for name in methods if not (args.folder and _file(args, name).exists())]
 
 
 def long_runs(args: argparse.Namespace) -> Rows:
@@ -91,28 +91,30 @@ def long_runs(args: argparse.Namespace) -> Rows:
     if args.steps < _POINTS:
         raise HoldfastError(f"--steps {args.steps} is too short. Pass at least {_POINTS}.")
     curves: dict[str, list[Point]] = {}
+    missing = to_run(args)
     silence_lightning()
     for name, (kind, arguments) in rows(args.methods or METHODS).items():
-        kept = _file(args, name)
-        run = read_json(kept) if kept and kept.exists() else None
-        if run is None:
+        if name in missing:
             run = _measured(kind(load_backbone(args.backbone), **arguments), args)
-            if kept:
-                kept.parent.mkdir(parents=True, exist_ok=True)
-                write_json(kept, run)
-        elif (run["setting"], run["steps"]) != (args.setting, args.steps):
-            raise HoldfastError(
-                f"{kept} is a run of {run['steps']} steps with {run['setting']}. Pass another --folder."
-            )
+            if args.folder:
+                args.folder.mkdir(parents=True, exist_ok=True)
+                write_json(_file(args, name), run)
+        else:
+            run = read_json(_file(args, name))
+            if (run["setting"], run["steps"]) != (args.setting, args.steps):
+                raise HoldfastError(
+                    f"{_file(args, name)} is a run of {run['steps']} steps with {run['setting']}. "
+                    "Pass another --folder."
+                )
         curves[name] = [Point(*values) for values in run["points"]]
         yield name, _summary(curves[name]) | {"report": run["report"]}
     if args.figure is not None:
         _draw(curves, args.figure)
 
 
-def _file(args: argparse.Namespace, name: str) -> Path | None:
-    """Where the run of a method is kept, if runs are."""
-    return args.folder / f"{name}.json" if args.folder else None
+def _file(args: argparse.Namespace, name: str) -> Path:
+    """Where the folder keeps the run of a method."""
+    return Path(args.folder, f"{name}.json")
 
 
 def _measured(method: LightningModule, args: argparse.Namespace) -> dict[str, Any]:

@@ -12,9 +12,6 @@ from holdfast.agents.records import read
 
 # SmolLM2-135M-Instruct (Q4_1), 2026-11-22; docs/citeme-small-models.md says how it was recorded.
 TAPE = GOLDEN / "citeme" / "smollm2-135m.jsonl"
-# Qwen2.5-Coder-1.5B-Instruct (Q4_K_M) on all of mini-cite's test split, from memory and with searches.
-RUN = "qwen2.5-coder-1.5b-{}-citeme"
-BUDGET = "--results 3 --max-actions 5 --read-chars 1000"
 OPTIONS = "--results 2 --max-actions 3 --read-chars 600 --max-tokens 96 --workers 1"
 
 
@@ -78,19 +75,28 @@ def sample_lines(path):
 
 
 @pytest.mark.parametrize(
-    ("commands", "model", "port"),
+    ("name", "model", "port", "options"),
     [
-        ("none", "Qwen2.5-Coder-1.5B-Instruct", 8912),
-        (f"search+read {BUDGET}", "openai/Qwen2.5-Coder-1.5B", 8902),
+        (
+            "qwen2.5-coder-1.5b-none-citeme",
+            "Qwen2.5-Coder-1.5B-Instruct",
+            8912,
+            "--commands none",
+        ),
+        (
+            "qwen2.5-coder-1.5b-search-read-citeme",
+            "openai/Qwen2.5-Coder-1.5B",
+            8902,
+            "--commands search+read --results 3 --max-actions 5 --read-chars 1000",
+        ),
     ],
 )
 def test_a_whole_run_of_a_real_model_is_replayed_from_its_world(
-    commands, model, port, tmp_path, capsys
+    name, model, port, options, tmp_path, capsys
 ):
-    run = RUN.format(commands.partition(" ")[0].replace("+", "-"))
-    kept, world = (GOLDEN / "citeme" / f"{run}{end}.jsonl" for end in ("", ".world"))
+    kept, world = (GOLDEN / "citeme" / f"{name}{end}.jsonl" for end in ("", ".world"))
     out = tmp_path / "run.jsonl"
-    line = f"run --model {model} --api-base http://127.0.0.1:{port}/v1 --commands {commands}"
+    line = f"run --model {model} --api-base http://127.0.0.1:{port}/v1 {options}"
     line += f" --prompt citeme --max-tokens 96 --replay {world} --out {out}"
     # No server answers at that address.
     assert main(line.split()) == 0
