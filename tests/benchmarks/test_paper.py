@@ -139,6 +139,12 @@ def test_complete_results_are_not_replaced_by_some_that_lack_runs():
         command.keep(experiment, results, Path("T2.4.png"))
 
 
+def test_folders_which_do_not_say_what_they_lack_are_not_kept(tmp_path, capsys):
+    words = ["paper", "rdumb/T2.4", "--runs", str(tmp_path), "--keep"]
+    assert main(words) == 2
+    assert "so --keep cannot join them" in capsys.readouterr().err
+
+
 @cache
 def cells_of(suite: str, scale: str) -> list[Cell]:
     """The cells of a suite at a scale."""

@@ -172,10 +172,16 @@ def _available(experiments: Sequence[Experiment], args: argparse.Namespace) -> l
 
 
 def _lack(experiment: Experiment, args: argparse.Namespace) -> str:
-    """Why an experiment cannot be shown, or made, at the scale; "" if it can."""
+    """Why an experiment cannot be shown, made or kept at the scale; "" if it can."""
     scales, scale = experiment.source.suites, args.scale
     if scales and not args.runs and scale not in scales:
         return f"{experiment.name} has no {scale} scale. Choose from {', '.join(scales)}."
+    if args.keep and args.runs and scales.get(scale):
+        return (
+            f"{experiment.name}: folders do not say which of the table's runs they lack, so --keep cannot "
+            "join them to the committed ones. Pass --runs without a folder, and --out where the runs are "
+            "elsewhere."
+        )
     if not args.show or scale in experiment.committed:
         return ""
     return (
