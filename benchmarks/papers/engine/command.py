@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import date
+from itertools import chain
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -95,7 +96,8 @@ def main(argv: list[str]) -> int:
             evidence = experiment.source.load(request)
             results = tabulate(experiment, evidence, request)
             if args.keep:
-                results = joined(experiment, results, [cell.label for cell in evidence.cells])
+                names = [(cell.label, cell.names["method"]) for cell in evidence.cells]
+                results = joined(experiment, results, [*chain.from_iterable(names)])
         except HoldfastError as error:
             if len(chosen) == 1:
                 raise
