@@ -138,7 +138,7 @@ first_version.claim(
 
 @table(
     "rdumb/holdout",
-    Suite("rdumb/holdout"),
+    Suite("rdumb/holdout", "rdumb/rate-and-interval", full=["rdumb/holdout"]),
     "each adapting method on the hold-out corruptions by its learning rate",
 )
 def holdout_rates(runs: Runs) -> Table:
