@@ -69,8 +69,15 @@ def main(argv: list[str]) -> int:
         print(f"{out}: {pairs - len(missing)} of {pairs} pairs are measured{lacks}")
     else:
         with memory_in_a_sentence("fewer --images"):
-            calibrate(**options)
-        print(f"wrote {out}, a `calibration` for CCC and for `holdfast generate`")
+            missing = calibrate(**options).unfinished()
+        if missing:
+            print(
+                f"wrote {out}, which lacks {len(missing)} pairs. Measure the other parts and join them "
+                "with --merge. After --whole or --walks, run this command again with the joined file as "
+                "--out."
+            )
+        else:
+            print(f"wrote {out}, a `calibration` for CCC and for `holdfast generate`")
     return 0
 
 

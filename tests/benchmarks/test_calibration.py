@@ -95,6 +95,7 @@ def test_shards_are_merged_and_gaps_named(tmp_path, capsys):
     whole = calibrate(net, source, tmp_path / "whole.npz", images=1, corruptions=names)
     for k, part in enumerate(parts):
         assert main([*CALIBRATE.split(), "--shard", f"{k}/2", "--out", str(part)]) == 0
+        assert "which lacks 2 pairs" in capsys.readouterr().out
     cut = Calibration.load(parts[0])
     cut.accuracy[1] = np.nan
     cut.save(parts[0])
