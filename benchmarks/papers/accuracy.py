@@ -17,6 +17,7 @@ SHARE = "share of the stream, %"
 NAMES = ("method", "override", "label", "setting", "stream", "seed")
 # Points that a larger learning rate may cost: a short stream then behaves like a long one.
 COST = 1.5
+RATE = "learning rate"
 Renamed = Mapping[Any, X] | None
 
 
@@ -117,16 +118,19 @@ def by_rate(runs: list[Run], panel: str = "") -> Table:
         run.label: ", every ".join(filter(None, (run.method, str(run.factors.get("every", "")))))
         for run in runs
     }
-    table = accuracy(
-        runs, curve="label", x="lr", panel=panel, renamed=renamed, axis="learning rate"
-    )
+    table = accuracy(runs, curve="label", x="lr", panel=panel, renamed=renamed, axis=RATE)
+    table.log, table.notes = True, rate_notes(table)
+    return table
+
+
+def rate_notes(table: Table) -> list[str]:
+    """The best rate of each curve, and the largest rate within COST of it."""
     text = "{}: the best rate is {}, the largest within {} points of it {}."
     notes = []
     for panel_name, method in table.cells:
         best, largest = map(header, rates(table, method, panel_name))
         notes.append(text.format(words(panel_name, method), best, COST, largest))
-    table.log, table.notes = True, notes
-    return table
+    return notes
 
 
 def rates(table: Table, method: str, panel: str = "") -> tuple[X, X]:

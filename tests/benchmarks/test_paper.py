@@ -262,7 +262,6 @@ def test_a_section_names_what_is_missing_and_what_differs():
 
 def test_the_embedded_methods_have_the_rates_of_the_hold_out():
     """One rate per method in a study: RDumb's has the best, the field's the largest."""
-    has_etas = ("EATA", "RDumb")
     numbers = {1: 49.0, 2: 50.0, 3: 48.4, 4: 48.5}
     few = tidy([("", "Tent", x, "s", value) for x, value in numbers.items()])
     assert rates(Table(few.frame[:3]), "Tent") == (2, 2)
@@ -278,7 +277,9 @@ def test_the_embedded_methods_have_the_rates_of_the_hold_out():
             rate = own["optimizer"]["init_args"]["lr"]
             network = Path(own["backbone"]).stem.removeprefix("glyphs").removeprefix("-")
             table = networks if network else committed
-            assert rate == rates(table, "ETA" if method in has_etas else method, network)[0]
+            assert (
+                rate == rates(table, "ETA" if method in ("EATA", "RDumb") else method, network)[0]
+            )
             assert method != "EATA" or own["beta"] * rate == 2000 * 2.5e-4
     newer = Table.read(EXPERIMENTS["field/rates"].committed["embedded"])
     for cell in EXPERIMENTS["field/glyphs"].source.cells("embedded"):
@@ -286,7 +287,7 @@ def test_the_embedded_methods_have_the_rates_of_the_hold_out():
         if "optimizer" in (own := cell.config["model"]["init_args"]):
             table = newer if method in newer.curves() else committed
             rate = own["optimizer"]["init_args"]["lr"]
-            tried = "ETA" if method in has_etas else "SLR-SGD" if method == "SLR" else method
+            tried = {"SLR": "SLR-SGD", "RDumb": "ETA"}.get(method, method)
             assert rate == rates(table, tried)[1], method
             assert method != "EATA" or own["beta"] * rate == 2000 * 2.5e-4
 

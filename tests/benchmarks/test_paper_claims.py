@@ -226,6 +226,15 @@ def test_results_that_lack_runs_join_those_that_are_there():
         joined(experiment, results(new, ["b"], **facts | {"images": ["j"]}))
 
 
+def test_the_best_rate_of_joined_runs_is_that_of_all():
+    experiment = EXPERIMENTS["rdumb/holdout"]
+    whole = experiment.committed["photos"]
+    rows = [row for row in whole["table"]["rows"] if row[1] == "Tent" and row[2] > 0.001]
+    table = whole["table"] | {"rows": rows, "notes": ["Tent: the best rate is 0.002."]}
+    found = joined(experiment, whole | {"table": table, "missing": ["Tent-0.001"]})
+    assert found["table"]["notes"] == whole["table"]["notes"]
+
+
 def test_claims_have_one_id_each_and_are_found_by_it():
     experiment = Experiment(lambda: tidy([]), "rdumb/x", Simulation(), "a and b")
     experiment.claim("up", "a is above b", above("a", "b"))

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from .... import HoldfastError
+from ..accuracy import RATE, rate_notes
 from .experiment import Experiment
-from .table import COLUMNS
+from .table import COLUMNS, Table
 
 Results = dict[str, Any]
 # Fields of a table in JSON that follow from its rows, or are a sentence about some of them.
@@ -44,12 +45,15 @@ def joined(experiment: Experiment, results: Results, order: Sequence[str] = ()) 
     notes = [*dict.fromkeys(note for table in tables for note in table.get("notes", ()))]
     ranks = {curve: rank for rank, curve in enumerate(dict.fromkeys(order))}
     rows.sort(key=lambda row: ranks.get(row[CURVE], len(ranks)))
+    table = tables[0] | {"rows": rows} | ({"notes": notes} if notes else {})
+    if table.get("axis") == RATE:  # these notes follow from all rows
+        table["notes"] = rate_notes(Table.read({"table": table}))
     return {
         **results,
         "provenance": facts
         | {key: _union(facts[key], others[key], by) for key, by in LISTS.items()},
         "missing": [name for name in results["missing"] if name in before["missing"]],
-        "table": tables[0] | {"rows": rows} | ({"notes": notes} if notes else {}),
+        "table": table,
     }
 
 
