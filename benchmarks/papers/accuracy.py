@@ -17,7 +17,6 @@ SHARE = "share of the stream, %"
 NAMES = ("method", "override", "label", "setting", "stream", "seed")
 # Points that a larger learning rate may cost: a short stream then behaves like a long one.
 COST = 1.5
-RATE = "learning rate"
 Renamed = Mapping[Any, X] | None
 
 
@@ -110,7 +109,7 @@ def windows(run: Run, column: str = "accuracy", factor: float = 100) -> list[flo
 
 
 def by_rate(runs: list[Run], panel: str = "") -> Table:
-    """Accuracy by learning rate, with notes on the best rate and the largest rate within COST of it.
+    """Accuracy by learning rate.
 
     A method of which intervals between resets were tried has a curve for each.
     """
@@ -118,8 +117,10 @@ def by_rate(runs: list[Run], panel: str = "") -> Table:
         run.label: ", every ".join(filter(None, (run.method, str(run.factors.get("every", "")))))
         for run in runs
     }
-    table = accuracy(runs, curve="label", x="lr", panel=panel, renamed=renamed, axis=RATE)
-    table.log, table.notes = True, rate_notes(table)
+    table = accuracy(
+        runs, curve="label", x="lr", panel=panel, renamed=renamed, axis="learning rate"
+    )
+    table.log = True
     return table
 
 

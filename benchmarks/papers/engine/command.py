@@ -9,7 +9,6 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import date
-from itertools import chain
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -96,8 +95,8 @@ def main(argv: list[str]) -> int:
             evidence = experiment.source.load(request)
             results = tabulate(experiment, evidence, request)
             if args.keep:
-                names = [(cell.label, cell.names["method"]) for cell in evidence.cells]
-                results = joined(experiment, results, [*chain.from_iterable(names)])
+                names = [n for c in evidence.cells for n in (c.label, c.names["method"])]
+                results = joined(experiment, results, names)
         except HoldfastError as error:
             if len(chosen) == 1:
                 raise

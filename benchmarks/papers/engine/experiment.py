@@ -42,7 +42,8 @@ class Experiment:
 
     name: such as "rdumb/T2.4". title: what it shows, in one line. picture: draws it from (table, cells,
     path), if the default does not. counts: what it has numbers of, if not runs, such as the streams whose
-    seeds it averages. at_full: further arguments of the function at full scale.
+    seeds it averages. at_full: further arguments of the function at full scale. remarks: the notes of a
+    table that follow from its rows.
     """
 
     function: Callable[..., Table]
@@ -52,13 +53,17 @@ class Experiment:
     picture: Picture | None = None
     counts: str = ""
     at_full: Mapping[str, Any] = field(default_factory=dict)
+    remarks: Callable[[Table], Sequence[str]] | None = None
     claims: list[Claim] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         self.paper, _, self.file = self.name.partition("/")
 
     def __call__(self, *data: Any, **options: Any) -> Table:
-        return self.function(*data, **options)
+        table = self.function(*data, **options)
+        if self.remarks:
+            table.notes = self.remarks(table)
+        return table
 
     def claim(self, id: str, sentence: str, *checks: Check, **facts: Any) -> None:
         """Add a claim; `facts` are further fields of `Claim`, such as its quote."""
@@ -143,11 +148,14 @@ def table(
     picture: Picture | None = None,
     counts: str = "",
     at_full: Mapping[str, Any] | None = None,
+    remarks: Callable[[Table], Sequence[str]] | None = None,
 ) -> Callable[[Callable[..., Table]], Experiment]:
     """Register the decorated function as a table or figure; for the arguments see `Experiment`."""
 
     def register(function: Callable[..., Table]) -> Experiment:
-        experiment = Experiment(function, name, source, title, picture, counts, at_full or {})
+        experiment = Experiment(
+            function, name, source, title, picture, counts, at_full or {}, remarks
+        )
         return EXPERIMENTS.setdefault(name, experiment)
 
     return register

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from .... import HoldfastError
-from ..accuracy import RATE, rate_notes
 from .experiment import Experiment
 from .table import COLUMNS, Table
 
@@ -46,8 +45,8 @@ def joined(experiment: Experiment, results: Results, order: Sequence[str] = ()) 
     ranks = {curve: rank for rank, curve in enumerate(dict.fromkeys(order))}
     rows.sort(key=lambda row: ranks.get(row[CURVE], len(ranks)))
     table = tables[0] | {"rows": rows} | ({"notes": notes} if notes else {})
-    if table.get("axis") == RATE:  # these notes follow from all rows
-        table["notes"] = rate_notes(Table.read({"table": table}))
+    if experiment.remarks:
+        table["notes"] = experiment.remarks(Table.read({"table": table}))
     return {
         **results,
         "provenance": facts

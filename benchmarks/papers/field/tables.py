@@ -16,7 +16,7 @@ from ....drawing import TWO, method_colour, panels
 from ...results.run_statistics import exactly
 from ...results.runs import Run, grouped
 from ...suites.cell import Cell
-from ..accuracy import by_rate
+from ..accuracy import by_rate, rate_notes
 from ..engine.claims import LATER, OURS, Part, Parts, above, bounded, rises
 from ..engine.experiment import PAPERS, table
 from ..engine.picture import of_panels
@@ -393,6 +393,7 @@ recovery.claim(
         },
     ),
     "each newer method on the hold-out corruptions by its learning rate",
+    remarks=rate_notes,
 )
 def newer_rates(runs: Runs) -> Table:
     return by_rate(runs)

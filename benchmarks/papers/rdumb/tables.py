@@ -8,7 +8,7 @@ from ....drawing import method_colour, panels, shade
 from ...results.run_statistics import exactly, log_hazard_ratio
 from ...results.runs import Run
 from ...suites.cell import Cell
-from ..accuracy import accuracy, by_rate, sorted_by
+from ..accuracy import accuracy, by_rate, rate_notes, sorted_by
 from ..engine.claims import (
     OURS,
     THRESHOLD,
@@ -140,6 +140,7 @@ first_version.claim(
     "rdumb/holdout",
     Suite("rdumb/holdout", "rdumb/rate-and-interval", full=["rdumb/holdout"]),
     "each adapting method on the hold-out corruptions by its learning rate",
+    remarks=rate_notes,
 )
 def holdout_rates(runs: Runs) -> Table:
     return by_rate(runs)
@@ -149,6 +150,7 @@ def holdout_rates(runs: Runs) -> Table:
     "rdumb/network-rates",
     Suite("rdumb/network-rates", scales=[EMBEDDED]),
     "ETA and RDumb with other networks on the hold-out corruptions by their learning rate",
+    remarks=rate_notes,
 )
 def network_rates(runs: Runs) -> Table:
     return by_rate(runs, panel="backbone")
@@ -158,6 +160,7 @@ def network_rates(runs: Runs) -> Table:
     "rdumb/cifar10-rates",
     Suite("rdumb/cifar10-rates", scales=[PHOTOS]),
     "each adapting method on the hold-out corruptions of CIFAR-10 by its learning rate",
+    remarks=rate_notes,
 )
 def cifar10_rates(runs: Runs) -> Table:
     return by_rate(runs)
