@@ -135,6 +135,11 @@ class Calibration(NamedTuple):
         return [backbone] * other + [f"size {measured}, not {size}"] * (measured != size)
 
     @property
+    def difficulty(self) -> float | None:
+        """The accuracy in percent along whose walks the accuracies were corrected; None: they were not."""
+        return self.provenance.get("walks", {}).get("target")
+
+    @property
     def whole(self) -> bool:
         """Whether only whole severities were measured."""
         return bool(self.provenance.get("whole"))

@@ -1,8 +1,8 @@
 """CCC: pairs of corruptions that change along paths of constant difficulty."""
 
 import random
-from collections.abc import Iterator, Sequence
-from itertools import accumulate, islice, product
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, islice, permutations, product
 from math import inf
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +19,9 @@ from .stream import Corruptions, Stream
 Search = Literal["published", "exact", "steady"]
 # Of the steady search, in points: unit and limit of sums of deviations, and how far a mean may be off.
 _UNIT, _MOST, _SLACK = 0.02, 400.0, 0.1
+_ROUGH = 0.5  # the unit where a path only has to come near
 _FEWEST = 3  # walks of a stream whose mean difficulty is near the target
+_FAR = 5.0  # points; a walk whose mean is farther from the target is warned of
 _DIFFICULTIES = {"easy": 40.0, "medium": 20.0, "hard": 0.0}
 HARD = ("gaussian_noise", "shot_noise", "impulse_noise", "contrast")
 _NOISE = ("gaussian_noise", "shot_noise", "impulse_noise")
@@ -49,6 +51,24 @@ def target_of(difficulty: float | str) -> float:
 def corruptions_for(target: float) -> tuple[str, ...]:
     """The corruptions of the original walks at this accuracy in percent."""
     return EASY if target >= 40 else MEDIUM if target >= 20 else HARD
+
+
+def corruptions_that_reach(
+    target: float, corruptions: Iterable[str], calibration: Calibration
+) -> list[str]:
+    """Those of the corruptions between which each walk of the steady search comes near the target.
+
+    One after another, the corruption with the most walks that do not is left out.
+    """
+    kept, far = list(corruptions), []
+    for pair in permutations(kept, 2):
+        matrix = calibration.matrix(*pair)
+        if _distance(matrix, _steady_path(matrix, target, unit=_ROUGH), target) > _FAR:
+            far.append(pair)
+    while far:
+        kept.remove(max(kept, key=lambda name: sum(name in pair for pair in far)))
+        far = [pair for pair in far if set(pair) <= set(kept)]
+    return kept if len(kept) > 1 else []
 
 
 def find_path(
@@ -91,19 +111,24 @@ def find_path(
     return min((tails[i, 0] for i in range(1, size)), key=cost)[1]
 
 
+def _mean(matrix: np.ndarray, path: list[tuple[int, int]]) -> float:
+    """The mean accuracy along a path."""
+    return float(np.mean([matrix[at] for at in path]))
+
+
 def _distance(matrix: np.ndarray, path: list[tuple[int, int]], target: float) -> float:
     """How far the mean along a path is from the target."""
-    return abs(float(np.mean([matrix[at] for at in path])) - target)
+    return abs(_mean(matrix, path) - target)
 
 
-def _steady_path(matrix: np.ndarray, target: float) -> list[tuple[int, int]]:
+def _steady_path(matrix: np.ndarray, target: float, unit: float = _UNIT) -> list[tuple[int, int]]:
     """The path of smallest squared deviations from the target among those whose mean is near it.
 
-    For each entry and each sum of deviations to the end, in units of .02 points, the least sum of squares
-    is kept; sums beyond 400 points are left out.
+    For each entry and each sum of deviations to the end, in units of `unit` points, the least sum of
+    squares is kept; sums beyond 400 points are left out.
     """
-    size, reach = len(matrix), round(_MOST / _UNIT)
-    steps = np.rint((matrix - target) / _UNIT).astype(int)
+    size, reach = len(matrix), round(_MOST / unit)
+    steps = np.rint((matrix - target) / unit).astype(int)
     # least[i, j, reach + s]: the least sum of squares of a tail whose deviations add up to s.
     least = np.full((size, size + 1, 2 * reach + 1), inf)
     for i, j in product(range(size), reversed(range(size))):
@@ -115,7 +140,7 @@ def _steady_path(matrix: np.ndarray, target: float) -> list[tuple[int, int]]:
             least[i, j] = _shifted(rest, steps[i, j]) + steps[i, j] ** 2
     best = least[1:, 0].min(0)
     away = np.where(np.isfinite(best), abs(np.arange(len(best)) - reach), np.inf)
-    at = int(np.where(away <= max(away.min(), _SLACK * size / _UNIT), best, np.inf).argmin())
+    at = int(np.where(away <= max(away.min(), _SLACK * size / unit), best, np.inf).argmin())
     i, j = int(least[1:, 0, at].argmin()) + 1, 0
     path = [(i, j)]
     while i > 0:
@@ -143,14 +168,17 @@ class CCC(Stream):
         source: clean images; `CCCShards` reads the stream from files instead.
         difficulty: "easy", "medium", "hard", or the accuracy in percent that a path should have on the
             calibration's source model. The three are 40, 20 and 0, as in the official code; on the
-            stream's random crops they come out as the papers' 34, 17 and 2.
+            stream's random crops they come out as the papers' 34, 17 and 2. Default: the one for which the
+            calibration was corrected, or else "medium".
         speed: images for each step of severity.
         seed: 43, 44 and 45 give the published sequences of corruptions.
-        calibration: the embedded "glyphs" or "digits", or the path of a file made by
+        calibration: an embedded one, such as "glyphs" or "digits", or the path of a file made by
             `holdfast calibrate`. A calibration for another table is refused; one for another backbone or
             size gives a warning, as its difficulty is not this model's.
-        corruptions: to walk between; default: those of the original code for this accuracy, which are
-            14, 13 and 4 (the papers' algorithm draws from all 15).
+        corruptions: to walk between; default: those of a calibration that was corrected for this
+            difficulty, or else the calibration's among those of the original code for this accuracy, which
+            are 14, 13 and 4 (the papers' algorithm draws from all 15). A walk more than five points from
+            the difficulty gives a warning, which names those to pass.
         search: how paths are found, see `find_path`; "published" gives CCC's own.
         **kwargs: see `Stream`.
     """
@@ -158,7 +186,7 @@ class CCC(Stream):
     def __init__(
         self,
         source: ImageSource,
-        difficulty: float | str = "medium",
+        difficulty: float | str | None = None,
         speed: int = 1000,
         images: int | None = 7_500_000,
         seed: int = 43,
@@ -171,11 +199,16 @@ class CCC(Stream):
     ) -> None:
         one_of("published", "exact", "steady", search=search)
         in_range(1, speed=speed)
-        self.search, self.target, self.speed = search, target_of(difficulty), speed
-        super().__init__(source, images=images, seed=seed, table=table, quality=quality, **kwargs)
+        self.search, self.speed = search, speed
         self.calibration = Calibration.load(calibration)
+        corrected = self.calibration.difficulty
+        self.target = target_of(difficulty if difficulty is not None else corrected or "medium")
+        super().__init__(source, images=images, seed=seed, table=table, quality=quality, **kwargs)
         self.calibration.check_table(table)
-        self.corruptions = tuple(corruptions or corruptions_for(self.target))
+        measured = self.calibration.names
+        if corruptions is None and self.target != corrected:
+            corruptions = [name for name in corruptions_for(self.target) if name in measured]
+        self.corruptions = tuple(measured if corruptions is None else corruptions)
         if len(set(self.corruptions)) < 2:
             raise HoldfastError(
                 f"corruptions={list(self.corruptions)}: a walk needs two different corruptions."
@@ -186,7 +219,7 @@ class CCC(Stream):
         self._paths: dict[tuple[str, str], list[tuple[int, int]]] = {}
 
     def setup(self, stage: str) -> None:
-        """Warn where the difficulty differs: another model or image size, or fewer than three walks."""
+        """Warn where the difficulty differs: another model or size, few walks, or walks far from it."""
         super().setup(stage)
         method = self.trainer and self.trainer.lightning_module
         weights = getattr(method, "source_hash", None)
@@ -195,15 +228,49 @@ class CCC(Stream):
                 f"The calibration was measured with {' and '.join(differences)}: the source model's "
                 f"accuracy will not be {self.target:g} %. Measure this model with holdfast calibrate."
             )
-        if self.images is None:
-            return
         lengths = accumulate(len(self.path(*pair)) for pair in islice(self.pairs(), _FEWEST))
-        if (walks := sum(length * self.speed <= self.images for length in lengths)) < _FEWEST:
+        whole = sum(length * self.speed <= (self.images or inf) for length in lengths)
+        if whole >= _FEWEST:
+            self.warn_of_difficulty()
+        else:
             rank_zero_warn(
-                f"images={self.images} at speed={self.speed} are {walks} whole walks from one corruption "
+                f"images={self.images} at speed={self.speed} are {whole} whole walks from one corruption "
                 f"to the next. The source model's accuracy is {self.target:g} % on average over many "
                 "walks and may be far from it here. Raise images or lower speed."
             )
+
+    def warn_of_difficulty(self) -> None:
+        """Warn of walks whose difficulty is not the target, and say what to pass."""
+        if (measured := self.calibration.difficulty) not in (None, self.target):
+            rank_zero_warn(
+                f"The calibration was corrected along walks of {measured:g} %, not of {self.target:g} %, "
+                f"where it may be off by points. Pass difficulty={measured:g}, or make another: holdfast "
+                f"calibrate --walks {self.target:g}."
+            )
+        if far := self._far_walks():
+            (first, last), mean = max(far.items(), key=lambda walk: abs(walk[1] - self.target))
+            reach = corruptions_that_reach(self.target, self.corruptions, self.calibration)
+            passed = ["search='steady'"] if self.search == "published" else []
+            if len(reach) < len(self.corruptions):
+                passed.append(f"corruptions={reach}")
+            rank_zero_warn(
+                f"Along {len(far)} of this stream's walks the source model's accuracy is more than "
+                f"{_FAR:g} points from {self.target:g} %, such as {mean:.0f} % from {first} to {last}. "
+                + (f"Pass {' and '.join(passed)}." if reach else "Choose another difficulty.")
+            )
+
+    def _far_walks(self) -> dict[tuple[str, str], float]:
+        """The mean accuracy along those walks of the stream that are far from the target."""
+        walks = self._walks() if self.images else permutations(self.corruptions, 2)
+        means = {pair: _mean(self.calibration.matrix(*pair), self.path(*pair)) for pair in walks}
+        return {pair: mean for pair, mean in means.items() if abs(mean - self.target) > _FAR}
+
+    def _walks(self) -> Iterator[tuple[str, str]]:
+        """The pairs of those walks that the stream's images begin."""
+        pairs, begun = self.pairs(), 0
+        while begun < (self.images or 0):
+            yield (pair := next(pairs))
+            begun += len(self.path(*pair)) * self.speed
 
     @property
     def identity(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from PIL import Image
@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from ... import HoldfastError, in_range
 from ...datamodules import CCC, Calibration
+from ...datamodules.ccc import Search
 from ...datamodules.corruptions.parameters import TABLES
 from ...datamodules.sources import tar
 from ...datamodules.sources.named import open_source
@@ -74,7 +75,14 @@ def parser() -> argparse.ArgumentParser:
     add_source(parser)
     add_protocol(parser, crop="random", quality=85)
     add("--calibration", required=True, help="name or file of a calibration")
-    add("--difficulty", type=difficulty, default="medium", help="easy, medium, hard or percent")
+    default = "(default: the calibration's, or medium)"
+    add("--difficulty", type=difficulty, help=f"easy, medium, hard or percent {default}")
+    add(
+        "--search",
+        choices=get_args(Search),
+        default="published",
+        help="as in CCC (default: published)",
+    )
     add("--speed", type=int, default=1000, help="images per severity step (default: 1000)")
     add("--seed", type=int, default=43)
     add("--images", type=int, default=7_500_000, help="minimum number; the last shard is filled")
@@ -105,7 +113,9 @@ def main(argv: list[str]) -> int:
         corruptions=args.corruptions,
         table=args.table,
         quality=None,
+        search=args.search,
     )
+    stream.warn_of_difficulty()
     folder = args.out / tar.run_name(stream.target, args.speed, args.seed)
     size = tar.shard_size(args.speed, args.shard_images)
     _record_stream(

@@ -191,15 +191,51 @@ def test_a_calibration_of_another_backbone_is_warned_of(
     assert not words or re.search(words, found[0])
 
 
+NEAR = ["defocus_blur", "motion_blur", "snow", "frost"]  # between which digits keep to 40 %
+
+
 def test_a_stream_of_fewer_than_three_walks_is_warned_of() -> None:
-    """The first three walks have 38 + 38 + 35 steps."""
-    stream = CCC(Digits(), 40, calibration="digits", speed=10, images=1109)
+    stream = CCC(Digits(), 40, calibration="digits", corruptions=NEAR, speed=10)
+    stream.images = 10 * sum(len(stream.path(*pair)) for pair in islice(stream.pairs(), 3)) - 1
     with pytest.warns(UserWarning, match="2 whole walks .* 40 % on average"):
         stream.setup("test")
     stream.images += 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         stream.setup("test")
+
+
+def test_walks_far_from_the_difficulty_are_warned_of_and_the_advice_helps() -> None:
+    """Noise hardly harms digits; with the corruptions that the warning names it is not repeated."""
+    options = {"difficulty": 40, "calibration": "digits", "speed": 64, "images": 64_000}
+    words = r"40 %, such as 9\d % from .* and corruptions=\[(.*)\]\.$"
+    with pytest.warns(UserWarning, match=words) as caught:
+        CCC(Digits(), **options).setup("test")
+    named = re.findall(
+        r"\w+_\w+|snow|frost|fog|contrast", re.search(words, str(caught[0].message))[1]
+    )
+    assert set(NEAR) < set(named)
+    assert "shot_noise" not in named
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        CCC(Digits(), corruptions=named, search="steady", **options).setup("test")
+
+
+def test_a_difficulty_that_no_two_corruptions_reach_is_warned_of() -> None:
+    with pytest.warns(UserWarning, match=r"99.9 %, such as .* Choose another"):
+        CCC(
+            Digits(), 99.9, calibration="digits", corruptions=["fog", "contrast"], images=None
+        ).setup("")
+
+
+def test_a_corrected_calibration_states_its_difficulty_and_corruptions() -> None:
+    stream = CCC(Digits(), calibration="tiny-imagenet-medium")
+    assert stream.target == 12
+    assert stream.corruptions == stream.calibration.names
+    other = CCC(Digits(), 40, calibration="tiny-imagenet-medium", speed=16)
+    assert other.corruptions == stream.corruptions
+    with pytest.warns(UserWarning, match=r"walks of 12 %, not of 40 %.*difficulty=12.*--walks 40"):
+        other.setup("test")
 
 
 def test_a_calibration_of_another_size_is_warned_of(calibration: Path) -> None:
