@@ -206,16 +206,18 @@ def test_results_that_lack_runs_join_those_that_are_there():
     origin = {"threads": "1", "weights": ["w"], "images": ["i"]}
 
     def results(rows: list[Any], missing: list[str], **facts: Any) -> dict[str, Any]:
-        table = {"rows": rows, "unit": "%"}
-        return {"scale": "photos", "missing": missing, "provenance": origin | facts, "table": table}
+        found = {"scale": "photos", "missing": missing, "made": [row[1] for row in rows]}
+        return found | {"provenance": origin | facts, "table": {"rows": rows, "unit": "%"}}
 
     old = [["", "a", 1, "seed 1", 5.0], ["", "b", 1, "seed 1", 6.0]]
     new = [["", "c", 1, "seed 1", 8.0], ["", "a", 1, "seed 1", 7.0]]
     experiment.committed = {"photos": results(old, ["c", "d"], commit="1, 2", processor="x")}
     facts = {"commit": "2, 3", "processor": "y, z"}
-    found = joined(experiment, results(new, ["b", "d"], **facts), ["a", "b"])
+    # "e" is of a suite that has grown: it was not known to be missing before.
+    found = joined(experiment, results(new, ["b", "d", "e"], **facts), ["a", "b"])
     assert found["table"]["rows"] == [new[1], old[1], new[0]]
-    assert found["missing"] == ["d"]
+    assert found["missing"] == ["d", "e"]
+    assert found["made"] == ["a", "b", "c"]
     assert found["provenance"]["commit"] == "1, 2, 3"
     assert found["provenance"]["processor"] == "x; y, z"
     experiment.committed["photos"]["missing"] = []
@@ -231,7 +233,7 @@ def test_the_best_rate_of_joined_runs_is_that_of_all():
     whole = experiment.committed["photos"]
     rows = [row for row in whole["table"]["rows"] if row[1] == "Tent" and row[2] > 0.001]
     table = whole["table"] | {"rows": rows, "notes": ["Tent: the best rate is 0.002."]}
-    found = joined(experiment, whole | {"table": table, "missing": ["Tent-0.001"]})
+    found = joined(experiment, whole | {"table": table, "missing": ["Tent-0.001"], "made": []})
     assert found["table"]["notes"] == whole["table"]["notes"]
 
 

@@ -22,7 +22,7 @@ from ...suites.options import RunOptions, add_data_options, add_run_options
 from .experiment import EXPERIMENTS, UNKNOWN, Experiment, experiments_called, why_unreliable
 from .page import claims_page, experiment_page, front_page, section
 from .pieces import joined
-from .sources import EMBEDDED, FULL, SCALES, Evidence, Request
+from .sources import EMBEDDED, FULL, SCALES, Evidence, Request, name_of
 from .table import Table
 from .verdicts import STATES, counted
 
@@ -208,6 +208,7 @@ def tabulate(experiment: Experiment, evidence: Evidence, request: Request) -> di
             "execute them."
         )
     paper_cells = source.cells(FULL) if FULL in source.suites else []
+    made = [name_of(cell) for cell in evidence.cells if cell.finished]
     protocols = ((run.setting, run.label, run.protocol) for run in evidence.runs)
     return {
         "name": experiment.name,
@@ -216,6 +217,7 @@ def tabulate(experiment: Experiment, evidence: Evidence, request: Request) -> di
         "protocol": sentence(protocols) if evidence.runs else "",
         "differences": differences(evidence.cells, paper_cells, source.compared),
         "missing": [*evidence.missing],
+        **({"made": made} if evidence.missing else {}),
         "table": table.as_json(),
     }
 

@@ -47,11 +47,15 @@ def joined(experiment: Experiment, results: Results, order: Sequence[str] = ()) 
     table = tables[0] | {"rows": rows} | ({"notes": notes} if notes else {})
     if experiment.remarks:
         table["notes"] = experiment.remarks(Table.read({"table": table}))
+    # What a suite has had added since then is not among those that were made.
+    made = [*dict.fromkeys([*before.get("made", ()), *results["made"]])]
+    missing = [name for name in results["missing"] if before["missing"] and name not in made]
     return {
         **results,
         "provenance": facts
         | {key: _union(facts[key], others[key], by) for key, by in LISTS.items()},
-        "missing": [name for name in results["missing"] if name in before["missing"]],
+        "missing": missing,
+        "made": made if missing else [],
         "table": table,
     }
 

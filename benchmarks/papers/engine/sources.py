@@ -286,8 +286,12 @@ def _cell_of(run: Run) -> Cell | None:
     return Cell(facts["names"], Path(run.folder), facts["config"], facts.get("factors", {}))
 
 
+def name_of(cell: Cell) -> str:
+    """The names of a run in one string."""
+    return f"{cell.names['stream']}, seed {cell.names['seed']}, {cell.label}"
+
+
 def _unfinished(cell: Cell) -> str:
     """The names of a run, and the error if it has failed."""
     status = state(cell.folder)
-    name = f"{cell.names['stream']}, seed {cell.names['seed']}, {cell.label}"
-    return name + (f": {status.note}" if status.name == "failed" else "")
+    return name_of(cell) + (f": {status.note}" if status.name == "failed" else "")
