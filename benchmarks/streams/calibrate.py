@@ -69,8 +69,8 @@ def main(argv: list[str]) -> int:
         print(f"{out}: {pairs - len(missing)} of {pairs} pairs are measured{lacks}")
     else:
         with memory_in_a_sentence("fewer --images"):
-            missing = calibrate(**options).unfinished()
-        if missing:
+            calibration = calibrate(**options)
+        if missing := calibration.unfinished():
             print(
                 f"wrote {out}, which lacks {len(missing)} pairs. Measure the other parts and join them "
                 "with --merge. After --whole or --walks, run this command again with the joined file as "
@@ -78,7 +78,28 @@ def main(argv: list[str]) -> int:
             )
         else:
             print(f"wrote {out}, a `calibration` for CCC and for `holdfast generate`")
+            for sentence in quality(calibration):
+                print(sentence)
     return 0
+
+
+def quality(calibration: Calibration) -> Iterator[str]:
+    """Sentences on how near its interpolation and its corrected walks come to measured accuracies."""
+    if held := calibration.provenance.get("held_out"):
+        yield (
+            f"Of {held['entries']} accuracies between whole severities, the measured ones are "
+            f"{held['mean']:+.1f} points from the interpolated ones on average, {held['rms']:.1f} (root "
+            f"mean square), of which the number of images explains {held['rms_of_sampling']:.1f}."
+        )
+    if (target := calibration.difficulty) is not None:
+        last = np.array([found[-1] for found in calibration.provenance["walks"]["pairs"].values()])
+        off = np.sqrt(np.mean((last - target) ** 2))
+        sampling = np.sqrt(target * (100 - target) / _ROUND)
+        yield (
+            f"The last correction found {len(last)} walks at {last.mean():.1f} % on average, {off:.1f} "
+            f"points (root mean square) from {target:g} %, of which its {_ROUND:,} images explain "
+            f"{sampling:.1f}."
+        )
 
 
 def calibrate(

@@ -150,6 +150,8 @@ def test_the_accuracies_are_corrected_along_the_walks_of_a_difficulty(tmp_path, 
     out = tmp_path / "walks.npz"
     words = [*CALIBRATE.split(), "--out", str(out), "--images", "96", "--walks"]
     assert main([*words, "30"]) == 0
+    said = r"40 accuracies between.* \d\.\d\.\nThe last correction found 2 walks at \d+\.\d % on average"
+    assert re.search(said, capsys.readouterr().out)
     found = Calibration.load(out)
     walks = found.provenance["walks"]["pairs"]
     meter = AccuracyMeter(
