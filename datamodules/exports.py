@@ -4,7 +4,6 @@ from ..batch import Batch as Batch
 from ..preprocessing import Preprocessing as Preprocessing
 from .calibration import Calibration as Calibration
 from .ccc import CCC as CCC
-from .ccc import find_path as find_path
 from .cifar import CIFARC as CIFARC
 from .cinc import CIN3DCC as CIN3DCC
 from .cinc import CINC as CINC
@@ -17,6 +16,7 @@ from .domain_order import Recurring as Recurring
 from .label_shift import ClassImbalance as ClassImbalance
 from .label_shift import CorrelatedLabels as CorrelatedLabels
 from .omitting import Omitting as Omitting
+from .paths import find_path as find_path
 from .sets import ImageSet as ImageSet
 from .shards import CCCShards as CCCShards
 from .sources import ImageSource as ImageSource

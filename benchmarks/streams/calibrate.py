@@ -18,10 +18,11 @@ from tqdm import tqdm
 from ... import HoldfastError, in_range
 from ...datamodules import Calibration, ImageSource
 from ...datamodules.calibration import LEVELS, STEP, WHOLE
-from ...datamodules.ccc import EASY, find_path, target_of
+from ...datamodules.ccc import EASY, target_of
 from ...datamodules.corruptions import check, corrupt
 from ...datamodules.corruptions.parameters import TABLES
 from ...datamodules.counter import mix, permuted
+from ...datamodules.paths import find_path
 from ...datamodules.sources.named import Labels, open_source
 from ...files import locked
 from ...methods.backbones import load_backbone, weights_hash

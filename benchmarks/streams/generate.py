@@ -16,8 +16,8 @@ from tqdm import tqdm
 
 from ... import HoldfastError, in_range
 from ...datamodules import CCC, Calibration
-from ...datamodules.ccc import Search
 from ...datamodules.corruptions.parameters import TABLES
+from ...datamodules.paths import Search
 from ...datamodules.sources import tar
 from ...datamodules.sources.named import open_source
 from ...endings import when_parent_ends

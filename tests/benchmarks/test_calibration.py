@@ -15,8 +15,9 @@ from holdfast.benchmarks.cli import main
 from holdfast.benchmarks.papers.rdumb.walks import Walks, path_of
 from holdfast.benchmarks.streams.calibrate import AccuracyMeter, calibrate
 from holdfast.datamodules import CCC, Calibration, Digits
-from holdfast.datamodules.ccc import EASY, find_path
+from holdfast.datamodules.ccc import EASY
 from holdfast.datamodules.corruptions import CORRUPTIONS, SHORT
+from holdfast.datamodules.paths import find_path
 from holdfast.files import locked
 from holdfast.methods.backbones import load_backbone
 

@@ -20,7 +20,7 @@ from ..engine.table import Table, tidy
 
 if TYPE_CHECKING:
     from ....datamodules import Calibration
-    from ....datamodules.ccc import Search
+    from ....datamodules.paths import Search
 
 Pair = tuple[tuple[str, float], tuple[str, float]]  # two corruptions and their severities
 PAIR = ("gaussian_noise", "motion_blur")  # the pair in figure 2.2
@@ -45,19 +45,20 @@ def targets(cells: Sequence[Cell]) -> tuple["Calibration", dict[str, Walks]]:
     from ....datamodules.ccc import corruptions_for, target_of
 
     streams = {str(c.names["setting"]): c.config["data"]["init_args"] for c in cells}
+    calibration = Calibration.load(next(iter(streams.values()))["calibration"])
     settings = {}
     for name, stream in streams.items():
         target = target_of(stream["difficulty"])
-        corruptions = stream.get("corruptions") or corruptions_for(target)
+        corruptions = stream.get("corruptions") or corruptions_for(target, calibration)
         settings[name] = Walks(target, corruptions, stream.get("search", "published"))
-    return Calibration.load(next(iter(streams.values()))["calibration"]), settings
+    return calibration, settings
 
 
 def path_of(
     calibration: "Calibration", pair: Sequence[str], walks: Walks
 ) -> tuple[list[tuple[int, int]], list[float]]:
     """The severity steps from the first corruption to the second, with the accuracy in percent at each."""
-    from ....datamodules.ccc import find_path  # deferred: imports torch
+    from ....datamodules.paths import find_path  # deferred: imports torch
 
     matrix = calibration.matrix(*pair)
     path = find_path(matrix, walks.target, walks.search)
