@@ -140,6 +140,11 @@ class Calibration(NamedTuple):
         return self.provenance.get("walks", {}).get("target")
 
     @property
+    def official(self) -> bool:
+        """Whether this is CCC's published file."""
+        return "origin" in self.provenance
+
+    @property
     def whole(self) -> bool:
         """Whether only whole severities were measured."""
         return bool(self.provenance.get("whole"))

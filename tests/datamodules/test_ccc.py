@@ -221,6 +221,14 @@ def test_walks_far_from_the_difficulty_are_warned_of_and_the_advice_helps() -> N
         CCC(Digits(), corruptions=named, search="steady", **options).setup("test")
 
 
+def test_the_published_walks_of_the_published_calibration_are_not_warned_of(tmp_path: Path) -> None:
+    digits = Calibration.load("digits")
+    digits._replace(provenance={"origin": "CCC's authors"}).save(path := tmp_path / "official.npz")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        CCC(Digits(), 40, calibration=path, speed=64, images=64_000).setup("test")
+
+
 def test_a_difficulty_that_no_two_corruptions_reach_is_warned_of() -> None:
     with pytest.warns(UserWarning, match=r"99.9 %, such as .* Choose another"):
         CCC(
