@@ -161,11 +161,14 @@ class CCC(Stream):
 
     def _far_walks(self) -> dict[tuple[str, str], float]:
         """The mean accuracy along those walks of the stream that are far from the target."""
-        walks = self._walks() if self.images else permutations(self.corruptions, 2)
-        means = {
-            pair: mean_along(self.calibration.matrix(*pair), self.path(*pair)) for pair in walks
-        }
-        return {pair: mean for pair, mean in means.items() if abs(mean - self.target) > FAR}
+        far = {}
+        for pair in dict.fromkeys(
+            self._walks() if self.images else permutations(self.corruptions, 2)
+        ):
+            mean = mean_along(self.calibration.matrix(*pair), self.path(*pair))
+            if abs(mean - self.target) > FAR:
+                far[pair] = mean
+        return far
 
     def _walks(self) -> Iterator[tuple[str, str]]:
         """The pairs of those walks that the stream's images begin."""

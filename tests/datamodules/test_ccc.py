@@ -240,7 +240,7 @@ def test_a_corrected_calibration_states_its_difficulty_and_corruptions() -> None
     stream = CCC(Digits(), calibration="tiny-imagenet-medium")
     assert stream.target == 12
     assert stream.corruptions == stream.calibration.names
-    other = CCC(Digits(), 40, calibration="tiny-imagenet-medium", speed=16)
+    other = CCC(Digits(), 40, calibration="tiny-imagenet-medium", speed=16, images=16_000)
     assert other.corruptions == stream.corruptions
     with pytest.warns(UserWarning, match=r"walks of 12 %, not of 40 %.*difficulty=12.*--walks 40"):
         other.setup("test")
