@@ -1,11 +1,11 @@
 """CCC: pairs of corruptions that change along paths of constant difficulty."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, islice, permutations
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from lightning.pytorch.utilities import rank_zero_warn
 
@@ -94,7 +94,7 @@ class CCC(Stream):
         search: Search = "published",
         **kwargs: Any,
     ) -> None:
-        one_of("published", "exact", "steady", search=search)
+        one_of(*get_args(Search), search=search)
         in_range(1, speed=speed)
         self.search, self.speed = search, speed
         self.calibration = Calibration.load(calibration)
@@ -162,20 +162,23 @@ class CCC(Stream):
     def _far_walks(self) -> dict[tuple[str, str], float]:
         """The mean accuracy along those walks of the stream that are far from the target."""
         far = {}
-        for pair in dict.fromkeys(
-            self._walks() if self.images else permutations(self.corruptions, 2)
-        ):
+        for pair in self._walks():
             mean = mean_along(self.calibration.matrix(*pair), self.path(*pair))
             if abs(mean - self.target) > FAR:
                 far[pair] = mean
         return far
 
-    def _walks(self) -> Iterator[tuple[str, str]]:
-        """The pairs of those walks that the stream's images begin."""
-        pairs, begun = self.pairs(), 0
-        while begun < (self.images or 0):
-            yield (pair := next(pairs))
+    def _walks(self) -> Iterable[tuple[str, str]]:
+        """The different pairs of those walks that the stream begins; all if it is endless."""
+        if self.images is None:
+            return permutations(self.corruptions, 2)
+        begun, walks = 0, dict[tuple[str, str], None]()
+        for pair in self.pairs():
+            if begun >= self.images:
+                break
+            walks[pair] = None
             begun += len(self.path(*pair)) * self.speed
+        return walks
 
     @property
     def identity(self) -> dict[str, Any]:

@@ -217,7 +217,7 @@ def tabulate(experiment: Experiment, evidence: Evidence, request: Request) -> di
         "protocol": sentence(protocols) if evidence.runs else "",
         "differences": differences(evidence.cells, paper_cells, source.compared),
         "missing": [*evidence.missing],
-        **({"made": made} if evidence.missing else {}),
+        "made": made if evidence.missing else [],
         "table": table.as_json(),
     }
 

@@ -49,7 +49,7 @@ def joined(experiment: Experiment, results: Results, order: Sequence[str] = ()) 
         table["notes"] = experiment.remarks(Table.read({"table": table}))
     # What a suite has had added since then is not among those that were made.
     made = [*dict.fromkeys([*before.get("made", ()), *results["made"]])]
-    missing = [name for name in results["missing"] if before["missing"] and name not in made]
+    missing = [name for name in results["missing"] if name not in made] if before["missing"] else []
     return {
         **results,
         "provenance": facts
