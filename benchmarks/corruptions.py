@@ -200,30 +200,31 @@ class Measurement:
         # Deferred: they import torch and pandas.
         from .results.text_table import duration
         from .suites.execution import cores
+        from .suites.running_time import device, seconds_a_batch
 
         making = self._seconds_to_make({cell.factors["corruption"] for cell in cells})
         jobs = min(jobs, cores())
+        threads = cores() if device().type == "cpu" else 0
         total = 0.0
         for cell in cells:
             start, step = steps[cell.names["method"]]
             make = making[cell.factors["corruption"]]
-            # A step uses all cores, making a batch one; a run makes its batches in one process.
-            total += start / jobs + self.images * max(make / jobs, step + make / cores())
+            total += start / jobs + self.images * seconds_a_batch(step, make, 1, threads, jobs)
         return duration(total)
 
     def _try_step(self, name: str, cell: Cell) -> tuple[float, float]:
         """Seconds of a run of this method beside its images, and of an image in its first step."""
         import torch  # deferred: slow to import
 
+        from .suites.running_time import device
         from .test import parts
 
-        device = torch.accelerator.current_accelerator(True) or "cpu"
         begun = time.perf_counter()
         method, stream = parts(cell.config)
-        method.to(device)
+        method.to(device())
         stream.adopt(method.backbone)
         start = START + time.perf_counter() - begun
-        images = stream.batch(torch.arange(min(self.images, stream.batch_size))).images.to(device)
+        images = stream.batch(torch.arange(min(self.images, stream.batch_size))).images.to(device())
         try:
             self._check_classes(method.predict(images[:2]).shape[1])
             method.fit([images])

@@ -3,7 +3,7 @@
 import warnings
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -293,22 +293,29 @@ class Stream(LightningDataModule, ABC):
 
     def batches(self) -> Batches:
         """What the workers make: batches, or what the device makes them from."""
-        there = self.device.type == "cuda" if self.on_device is None else self.on_device
-        make = self.encoded if there == "decode" else self.clean if there else self.batch
-        return Batches(make, self.start, self.images, self.batch_size)
+        return Batches(self.maker(self.device), self.start, self.images, self.batch_size)
+
+    def maker(self, device: torch.device) -> Callable[[Tensor], Batch]:
+        """What a worker makes of positions [B] for a device: a batch, or what `finished` makes it from."""
+        there = device.type == "cuda" if self.on_device is None else self.on_device
+        return self.encoded if there == "decode" else self.clean if there else self.batch
 
     @property
     def device(self) -> torch.device:
         """The Trainer's device; the CPU without a Trainer."""
         return self.trainer.strategy.root_device if self.trainer else torch.device("cpu")
 
-    def finished(self, batch: Batch) -> Batch:
-        """A worker's batch, decoded and corrupted on the Trainer's device if that is still to be done."""
+    def finished(self, batch: Batch, device: torch.device | None = None) -> Batch:
+        """A worker's batch, decoded and corrupted on a device if that is still to be done.
+
+        device: by default the Trainer's.
+        """
         if batch.images.is_floating_point():
             return batch
+        device = device or self.device
         if batch.images.ndim == 1:
-            batch = self.decoded(batch, self.device)
-        images = batch.images.to(self.device, non_blocking=True)
+            batch = self.decoded(batch, device)
+        images = batch.images.to(device, non_blocking=True)
         return self.corrupted(batch._replace(images=images))
 
     def passed(self, batch: Batch) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -13,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from ....files import read_json
 from ....run_folder import CELL, PROVENANCE
 from ...results.run_state import state
-from ...results.runs import Run, collect, grouped, set_beside
-from ...results.text_table import duration
+from ...results.runs import Run, collect, set_beside
 from ...suites import grid, suite, trials
 from ...suites.cell import Cell
 from ...suites.options import RunOptions
+from ...suites.running_time import foretold
 
 if TYPE_CHECKING:
     from ...train.ensemble import Job
@@ -229,42 +227,6 @@ class Files(Source):
 
     def load(self, request: Request) -> Evidence:
         return Evidence(request.runs or [])
-
-
-def foretold(cells: Sequence[Cell], jobs: int) -> str:
-    """How long the cells will take, from two steps of the first one of each method, network and data.
-
-    Raises HoldfastError if a network or data cannot be loaded, as it would in each of their runs.
-    """
-    # Deferred: they import torch.
-    import torch
-
-    from ...test import parts, silence_lightning
-
-    silence_lightning()
-    device = torch.accelerator.current_accelerator(True) or torch.device("cpu")
-    seconds = 0.0
-    for same in grouped(cells, _parts_to_load).values():
-        method, stream = parts(same[0].config)
-        method.to(device)
-        images = stream.batch(torch.arange(stream.batch_size)).images.to(device)
-        method.fit([images])
-        for _ in range(2):  # the first step is slower
-            begun = time.perf_counter()
-            method.adapt(images).cpu()
-        step = time.perf_counter() - begun
-        seconds += len(same) * step * (stream.images or 0) / stream.batch_size
-    return duration(seconds / jobs)
-
-
-def _parts_to_load(cell: Cell) -> str:
-    """The method, and what of a run may have to be downloaded, or be missing."""
-    data = cell.config["data"]
-    model = cell.config["model"].get("init_args", {}).get("backbone")
-    varying = {"seed", "difficulty", "speed", "order", "severity"}
-    arguments = {k: v for k, v in data.get("init_args", {}).items() if k not in varying}
-    parts = cell.names["method"], model, data.get("class_path"), arguments
-    return json.dumps(parts, default=str, sort_keys=True)
 
 
 def runs_of(cells: Sequence[Cell]) -> list[Run]:

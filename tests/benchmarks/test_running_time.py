@@ -1,0 +1,48 @@
+"""How long runs will take."""
+
+import re
+
+import pytest
+
+from holdfast.benchmarks.suites import running_time
+from holdfast.benchmarks.suites.cell import Cell
+from holdfast.benchmarks.suites.running_time import foretold, seconds_a_batch
+
+
+@pytest.mark.parametrize(
+    ("cores", "options", "seconds"),
+    [
+        pytest.param(1, {"workers": 1, "threads": 1, "jobs": 1}, 8, id="one core does everything"),
+        pytest.param(2, {"workers": 1, "threads": 1, "jobs": 1}, 6, id="makes beside the step"),
+        pytest.param(2, {"workers": 0, "threads": 1, "jobs": 1}, 8, id="no process beside it"),
+        pytest.param(8, {"workers": 4, "threads": 1, "jobs": 1}, 2, id="four make in turn"),
+        pytest.param(2, {"workers": 4, "threads": 1, "jobs": 1}, 4, id="more of them than cores"),
+        pytest.param(8, {"workers": 4, "threads": 8, "jobs": 1}, 2.75, id="the step needs all"),
+        pytest.param(16, {"workers": 1, "threads": 1, "jobs": 4}, 1.5, id="four runs at once"),
+        pytest.param(2, {"workers": 1, "threads": 1, "jobs": 4}, 4, id="more runs than cores"),
+        pytest.param(16, {"workers": 8, "threads": 0, "jobs": 1}, 2, id="a GPU is busy"),
+        pytest.param(16, {"workers": 2, "threads": 0, "jobs": 1}, 3, id="a GPU waits"),
+        pytest.param(16, {"workers": 8, "threads": 0, "jobs": 4}, 2, id="runs share a GPU"),
+    ],
+)
+def test_the_slowest_part_decides(monkeypatch, cores, options, seconds):
+    """Of a step of two seconds, and a batch that takes six to make."""
+    monkeypatch.setattr(running_time, "cores", lambda: cores)
+    assert seconds_a_batch(step=2, make=6, **options) == seconds
+
+
+def test_a_run_is_foretold_from_its_network_and_its_stream():
+    data = {"source": "Digits", "calibration": "digits", "difficulty": 40, "speed": 16}
+    config = {
+        "threads": 1,
+        "model": {"class_path": "Tent", "init_args": {"backbone": "digits"}},
+        "data": {"class_path": "CCC", "init_args": {**data, "images": 500, "seed": 3}},
+    }
+    names = {"method": "Tent", "override": "", "stream": "ccc", "seed": 3}
+    short = Cell(names, None, config, {})
+    data = {"class_path": "CCC", "init_args": {**config["data"]["init_args"], "images": 5_000_000}}
+    long = Cell(names, None, {**config, "data": data}, {})
+    assert re.fullmatch(r"0:0\d:\d\d", foretold([short], jobs=1))
+    hours = re.fullmatch(r"(\d+):\d\d:\d\d", foretold([long], jobs=1))
+    assert hours
+    assert int(hours[1])
