@@ -13,6 +13,8 @@ from .execution import cores
 if TYPE_CHECKING:
     import torch
 
+    from ...batch import Batch
+
 _Result = TypeVar("_Result")
 _BATCHES = 4  # of a stream that are made, as its corruptions differ; the first of them is slower
 
@@ -63,8 +65,8 @@ def _seconds(config: dict[str, Any], jobs: int) -> float:
     batches, make = -(-images // size), stream.maker(where)
     stream.segment(stream.segment_at(images - 1))  # CCC finds all its walks, once
 
-    def step() -> None:
-        method.adapt(stream.finished(made[0], where).images.to(where)).cpu()
+    def step(batch: "Batch") -> None:
+        method.adapt(stream.finished(batch, where).images.to(where)).cpu()
 
     with fixed_threads(1):  # as in the processes that make batches
         starts = [batches * number // _BATCHES * size for number in range(_BATCHES)]
@@ -72,8 +74,9 @@ def _seconds(config: dict[str, Any], jobs: int) -> float:
         times, made = zip(*(_timed(make, index) for index in indices), strict=True)
     with fixed_threads(threads):
         method.fit([stream.finished(made[0], where).images.to(where)])
-        step()  # the first one is slower
-        seconds, _ = _timed(step)
+        step(made[0])  # the first one is slower
+        # Of a batch that the method has seen, ETA would select nothing.
+        seconds, _ = _timed(step, made[1])
     in_use = threads if where.type == "cpu" else 0
     making = sum(times[1:]) / len(times[1:])
     return batches * seconds_a_batch(seconds, making, stream.num_workers, in_use, jobs)
