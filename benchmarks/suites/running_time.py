@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import torch
 
     from ...batch import Batch
+    from ...datamodules import Stream
+    from ...methods import TTAMethod
 
 _Result = TypeVar("_Result")
 _BATCHES = 4  # of a stream that are made, as its corruptions differ; the first of them is slower
@@ -27,8 +29,8 @@ def foretold(cells: Sequence[Cell], jobs: int) -> str:
     from ..test import silence_lightning  # deferred: imports torch
 
     silence_lightning()
-    groups = grouped(cells, _parts_to_load).values()
-    return duration(sum(len(same) * _seconds(same[0].config, jobs) for same in groups))
+    groups = grouped(cells, _network_and_data).values()
+    return duration(sum(_seconds(alike, jobs) for alike in groups))
 
 
 def seconds_a_batch(step: float, make: float, workers: int, threads: int, jobs: int) -> float:
@@ -49,37 +51,55 @@ def seconds_a_batch(step: float, make: float, workers: int, threads: int, jobs: 
     return float(max(alone / jobs, on_processor, 0 if threads else step))
 
 
-def _seconds(config: dict[str, Any], jobs: int) -> float:
-    """The part of the time of `jobs` runs at once that a run of this configuration takes."""
-    # Deferred: they import torch.
-    import torch
+def _seconds(cells: Sequence[Cell], jobs: int) -> float:
+    """The time of cells of one network and data, whose batches are made once, `jobs` at once."""
+    from ..test import fixed_threads, parts  # deferred: imports torch
 
-    from ..test import fixed_threads, parts
+    where, total, stream = device(), 0.0, None
+    for same in grouped(cells, lambda cell: cell.names["method"]).values():
+        config = same[0].config
+        threads = config.get("threads") or max(1, cores() // jobs)
+        method, data = parts(config)
+        method.to(where)
+        if stream is None:
+            stream = data
+            stream.adopt(method.backbone)
+            make, made = _made(stream, where)
+        with fixed_threads(threads):
+            method.fit([_shown(stream, made[0], where)])
+            _step(method, stream, made[0], where)  # the first one is slower
+            # Of a batch that the method has seen, ETA would select nothing.
+            step, _ = _timed(_step, method, stream, made[1], where)
+        batches = -(-(stream.images or stream.batch_size) // stream.batch_size)
+        in_use = threads if where.type == "cpu" else 0
+        pace = seconds_a_batch(step, make, stream.num_workers, in_use, jobs)
+        total += len(same) * batches * pace
+    return total
 
-    threads = config.get("threads") or max(1, cores() // jobs)
-    method, stream = parts(config)
-    where = device()
-    method.to(where)
-    stream.adopt(method.backbone)
+
+def _made(stream: "Stream", where: "torch.device") -> tuple[float, Sequence["Batch"]]:
+    """The seconds in which a process makes one of the stream's batches, and some of these."""
+    import torch  # deferred: slow to import
+
+    from ..test import fixed_threads
+
     images, size = stream.images or stream.batch_size, stream.batch_size
-    batches, make = -(-images // size), stream.maker(where)
+    batches = -(-images // size)
     stream.segment(stream.segment_at(images - 1))  # CCC finds all its walks, once
-
-    def step(batch: "Batch") -> None:
-        method.adapt(stream.finished(batch, where).images.to(where)).cpu()
-
+    starts = [batches * number // _BATCHES * size for number in range(_BATCHES)]
+    indices = [torch.arange(start, min(start + size, images)) for start in starts]
     with fixed_threads(1):  # as in the processes that make batches
-        starts = [batches * number // _BATCHES * size for number in range(_BATCHES)]
-        indices = [torch.arange(start, min(start + size, images)) for start in starts]
-        times, made = zip(*(_timed(make, index) for index in indices), strict=True)
-    with fixed_threads(threads):
-        method.fit([stream.finished(made[0], where).images.to(where)])
-        step(made[0])  # the first one is slower
-        # Of a batch that the method has seen, ETA would select nothing.
-        seconds, _ = _timed(step, made[1])
-    in_use = threads if where.type == "cpu" else 0
-    making = sum(times[1:]) / len(times[1:])
-    return batches * seconds_a_batch(seconds, making, stream.num_workers, in_use, jobs)
+        times, made = zip(*(_timed(stream.maker(where), i) for i in indices), strict=True)
+    return sum(times[1:]) / len(times[1:]), made
+
+
+def _shown(stream: "Stream", batch: "Batch", where: "torch.device") -> "torch.Tensor":
+    """The images of a batch as the method sees them."""
+    return stream.finished(batch, where).images.to(where)
+
+
+def _step(method: "TTAMethod", stream: "Stream", batch: "Batch", where: "torch.device") -> None:
+    method.adapt(_shown(stream, batch, where)).cpu()
 
 
 def device() -> "torch.device":
@@ -96,11 +116,10 @@ def _timed(work: Callable[..., _Result], *arguments: Any) -> tuple[float, _Resul
     return time.perf_counter() - begun, result
 
 
-def _parts_to_load(cell: Cell) -> str:
-    """The method, and what of a run may have to be downloaded, or be missing."""
+def _network_and_data(cell: Cell) -> str:
+    """What of a run may have to be downloaded, or be missing."""
     data = cell.config["data"]
     model = cell.config["model"].get("init_args", {}).get("backbone")
     varying = {"seed", "difficulty", "speed", "order", "severity"}
     arguments = {k: v for k, v in data.get("init_args", {}).items() if k not in varying}
-    parts = cell.names["method"], model, data.get("class_path"), arguments
-    return json.dumps(parts, default=str, sort_keys=True)
+    return json.dumps((model, data.get("class_path"), arguments), default=str, sort_keys=True)
