@@ -2,20 +2,23 @@
 
 import contextlib
 import gc
+import json
 import multiprocessing
 import os
+import re
 import signal
 import sys
 import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from copy import deepcopy
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from queue import SimpleQueue
+from statistics import mean
 from typing import Any, NamedTuple, Protocol
 
 from tqdm import tqdm
@@ -83,14 +86,18 @@ def run_all(
     names = {path: f"[{n}/{len(cells)}] {'/'.join(path.parts[-2:])}" for n, path in folders}
     ended = {cell.folder: "finished" for cell in cells if cell.finished}
     todo = [cell for cell in cells if not cell.finished]
+    seconds: dict[str, list[float]] = {}
 
     def run(cell: Cell) -> Outcome:
+        begun = time.monotonic()
         for retry in range(retries + 1):
             say(cell, " begins")
             outcome = runner(cell) if runner else attempt(cell, progress=sys.stdout.isatty())
             if outcome.state != "died" or retry == retries:
                 break
             say(cell, f": {outcome.note.removesuffix('.')}; it will be resumed")
+        if outcome.state == "finished":
+            seconds.setdefault(length(cell), []).append(time.monotonic() - begun)
         return outcome
 
     def say(cell: Cell, text: str) -> None:
@@ -102,19 +109,30 @@ def run_all(
         tqdm(unit=" runs", total=len(todo), disable=None, leave=False) as bar,
     ):
         after.callback(gc.unfreeze)  # what `attempt` froze; else nanobind complains at the end
-        begun, number = time.monotonic(), 0
         for _ in range(2):  # the second time those that other processes have left unfinished
             for outcome in map(run, todo) if runner is None else outcomes(todo, runner, run):
                 if outcome.state == "died":
                     outcome = failed(outcome.cell, outcome.note)
                 ended[outcome.cell.folder] = outcome.state
                 bar.update()
-                number += 1
-                rest = (time.monotonic() - begun) / number * (bar.total - number)
+                rest = time_left([cell for cell in todo if cell.folder not in ended], seconds)
+                rest /= runner.jobs if runner else 1
                 left = f"; about {duration(rest)} left" if rest > _LONG else ""
                 say(outcome.cell, f": {outcome.text(per_image)}{left}")
             todo = [cell for cell in todo if ended[cell.folder] == "elsewhere"]
     return Counter(ended.values())
+
+
+def time_left(cells: Sequence[Cell], seconds: Mapping[str, Sequence[float]]) -> float:
+    """The seconds that cells take in sequence, from finished ones; 0 while a length has none."""
+    lengths = [*map(length, cells)]
+    return sum(mean(seconds[key]) for key in lengths) if seconds.keys() >= {*lengths} else 0.0
+
+
+def length(cell: Cell) -> str:
+    """What of its data decides how many images a run has."""
+    data = json.dumps(cell.config.get("data"), default=str)
+    return " ".join(re.findall(r'"(?:class_path|images|each|split)": [^,}]+', data))
 
 
 def outcomes(

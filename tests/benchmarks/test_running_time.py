@@ -6,6 +6,7 @@ import pytest
 
 from holdfast.benchmarks.suites import running_time
 from holdfast.benchmarks.suites.cell import Cell
+from holdfast.benchmarks.suites.execution import length, time_left
 from holdfast.benchmarks.suites.running_time import foretold, seconds_a_batch
 
 
@@ -46,3 +47,14 @@ def test_a_run_is_foretold_from_its_network_and_its_stream():
     hours = re.fullmatch(r"(\d+):\d\d:\d\d", foretold([long], jobs=1))
     assert hours
     assert int(hours[1])
+
+
+def test_the_time_left_follows_from_runs_of_the_same_length():
+    def of(**arguments):
+        return Cell({}, None, {"data": {"class_path": "CCC", "init_args": arguments}}, {})
+
+    short, long = of(images=640, seed=1), of(images=64_000, seed=1)
+    took = {length(of(images=640, seed=2, difficulty=40)): [1.0, 3.0]}
+    assert time_left([short, short], took) == 4
+    assert time_left([short, long], took) == 0  # not known yet
+    assert time_left([short, long], {**took, length(long): [200.0]}) == 202
