@@ -12,14 +12,14 @@ Results = dict[str, Any]
 OF_ROWS = {"rows", "unit", "axis", "log", "summary", "averaged", "pooled", "notes"}
 # Lists in the provenance, and what separates their items.
 LISTS = {"commit": ", ", "threads": "; ", "processor": "; "}
-# Of a row: where its curve's name is, and how many names come before its value.
-CURVE, NAMES = COLUMNS.index("curve"), len(COLUMNS) - 1
+# Of a row: where the names of its panel and curve are, and how many names come before its value.
+PANEL, CURVE, NAMES = COLUMNS.index("panel"), COLUMNS.index("curve"), len(COLUMNS) - 1
 
 
 def joined(experiment: Experiment, results: Results, order: Sequence[str] = ()) -> Results:
     """Results that lack runs, with the rows of the committed ones that they have no number for.
 
-    order: curves that come first, such as the methods of a suite.
+    order: curves that come first, such as the methods of a suite, where the committed ones lack one.
 
     Raises:
         HoldfastError: if the committed ones are of other images or weights.
@@ -42,8 +42,12 @@ def joined(experiment: Experiment, results: Results, order: Sequence[str] = ()) 
     rows = [row for row in tables[1]["rows"] if tuple(row[:NAMES]) not in known]
     rows = [*tables[0]["rows"], *rows]
     notes = [*dict.fromkeys(note for table in tables for note in table.get("notes", ()))]
+    curves, added = ([*dict.fromkeys(row[CURVE] for row in t["rows"])] for t in reversed(tables))
+    if {*added} <= {*curves}:
+        order = curves
+    panels = [*dict.fromkeys(row[PANEL] for table in reversed(tables) for row in table["rows"])]
     ranks = {curve: rank for rank, curve in enumerate(dict.fromkeys(order))}
-    rows.sort(key=lambda row: ranks.get(row[CURVE], len(ranks)))
+    rows.sort(key=lambda row: (panels.index(row[PANEL]), ranks.get(row[CURVE], len(ranks))))
     table = tables[0] | {"rows": rows} | ({"notes": notes} if notes else {})
     if experiment.remarks:
         table["notes"] = experiment.remarks(Table.read({"table": table}))
