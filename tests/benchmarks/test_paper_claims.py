@@ -237,6 +237,15 @@ def test_the_best_rate_of_joined_runs_is_that_of_all():
     assert found["table"]["notes"] == whole["table"]["notes"]
 
 
+def test_results_that_are_renewed_in_part_keep_their_order():
+    experiment = EXPERIMENTS["rdumb/Fig2.3"]
+    whole = experiment.committed["embedded"]
+    rows = [row for row in whole["table"]["rows"] if row[1] == "RDumb"]
+    part = whole | {"table": whole["table"] | {"rows": rows}, "missing": ["Tent"], "made": []}
+    found = joined(experiment, part, ["RDumb", "Tent"])
+    assert found["table"]["rows"] == whole["table"]["rows"]
+
+
 def test_claims_have_one_id_each_and_are_found_by_it():
     experiment = Experiment(lambda: tidy([]), "rdumb/x", Simulation(), "a and b")
     experiment.claim("up", "a is above b", above("a", "b"))
