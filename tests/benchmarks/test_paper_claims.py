@@ -246,6 +246,22 @@ def test_results_that_are_renewed_in_part_keep_their_order():
     assert found["table"]["rows"] == whole["table"]["rows"]
 
 
+def test_runs_of_one_of_several_networks_join_those_of_all():
+    experiment = EXPERIMENTS["rdumb/T2.2"]
+    whole = experiment.committed["embedded"]
+    all_weights = whole["provenance"]["weights"]
+
+    def part(weights: list[str]) -> dict[str, Any]:
+        origin = whole["provenance"] | {"weights": weights}
+        return whole | {"provenance": origin, "missing": ["EATA-width8"], "made": []}
+
+    found = joined(experiment, part(all_weights[1:2]))
+    assert found["provenance"]["weights"] == all_weights
+    assert found["table"] == whole["table"]
+    with pytest.raises(HoldfastError, match="of other weights"):
+        joined(experiment, part([all_weights[0], "1ce6876"]))
+
+
 def test_claims_have_one_id_each_and_are_found_by_it():
     experiment = Experiment(lambda: tidy([]), "rdumb/x", Simulation(), "a and b")
     experiment.claim("up", "a is above b", above("a", "b"))

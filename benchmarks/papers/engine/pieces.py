@@ -31,13 +31,17 @@ def joined(experiment: Experiment, results: Results, order: Sequence[str] = ()) 
     if experiment.counts or not tables[0].keys() | tables[1].keys() <= OF_ROWS:
         return results
     facts, others = results["provenance"], before["provenance"]
+    origin = facts | {key: _union(facts[key], others[key], by) for key, by in LISTS.items()}
     for key in ("weights", "images"):
-        if facts.get(key) != others.get(key):
+        some, more = sorted((facts.get(key), others.get(key)), key=lambda found: len(found or ()))
+        # Runs of some of a table's networks may be renewed alone.
+        if some != more and not (some and isinstance(some, list) and {*some} <= {*more}):
             raise HoldfastError(
                 f"{experiment.name}: the committed results are of other {key} ({others.get(key)}, not "
                 f"{facts.get(key)}), so --keep cannot add these to them. Delete "
                 f"{experiment.path(results['scale'])} to begin anew."
             )
+        origin |= {key: more} if more else {}
     known = {tuple(row[:NAMES]) for row in tables[0]["rows"]}
     rows = [row for row in tables[1]["rows"] if tuple(row[:NAMES]) not in known]
     rows = [*tables[0]["rows"], *rows]
@@ -56,8 +60,7 @@ def joined(experiment: Experiment, results: Results, order: Sequence[str] = ()) 
     missing = [name for name in results["missing"] if name not in made] if before["missing"] else []
     return {
         **results,
-        "provenance": facts
-        | {key: _union(facts[key], others[key], by) for key, by in LISTS.items()},
+        "provenance": origin,
         "missing": missing,
         "made": made if missing else [],
         "table": table,
