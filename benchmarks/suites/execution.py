@@ -18,7 +18,7 @@ from copy import deepcopy
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from queue import SimpleQueue
-from statistics import mean
+from statistics import fmean
 from typing import Any, NamedTuple, Protocol
 
 from tqdm import tqdm
@@ -86,6 +86,7 @@ def run_all(
     names = {path: f"[{n}/{len(cells)}] {'/'.join(path.parts[-2:])}" for n, path in folders}
     ended = {cell.folder: "finished" for cell in cells if cell.finished}
     todo = [cell for cell in cells if not cell.finished]
+    lengths = {cell.folder: length(cell) for cell in todo}
     seconds: dict[str, list[float]] = {}
 
     def run(cell: Cell) -> Outcome:
@@ -97,7 +98,7 @@ def run_all(
                 break
             say(cell, f": {outcome.note.removesuffix('.')}; it will be resumed")
         if outcome.state == "finished":
-            seconds.setdefault(length(cell), []).append(time.monotonic() - begun)
+            seconds.setdefault(lengths[cell.folder], []).append(time.monotonic() - begun)
         return outcome
 
     def say(cell: Cell, text: str) -> None:
@@ -115,18 +116,19 @@ def run_all(
                     outcome = failed(outcome.cell, outcome.note)
                 ended[outcome.cell.folder] = outcome.state
                 bar.update()
-                rest = time_left([cell for cell in todo if cell.folder not in ended], seconds)
-                rest /= runner.jobs if runner else 1
+                of_rest = [lengths[folder] for folder in lengths.keys() - ended.keys()]
+                rest = time_left(of_rest, seconds) / (runner.jobs if runner else 1)
                 left = f"; about {duration(rest)} left" if rest > _LONG else ""
                 say(outcome.cell, f": {outcome.text(per_image)}{left}")
             todo = [cell for cell in todo if ended[cell.folder] == "elsewhere"]
     return Counter(ended.values())
 
 
-def time_left(cells: Sequence[Cell], seconds: Mapping[str, Sequence[float]]) -> float:
-    """The seconds that cells take in sequence, from finished ones; 0 while a length has none."""
-    lengths = [*map(length, cells)]
-    return sum(mean(seconds[key]) for key in lengths) if seconds.keys() >= {*lengths} else 0.0
+def time_left(lengths: Sequence[str], seconds: Mapping[str, Sequence[float]]) -> float:
+    """The seconds that runs take in sequence, from finished ones by length; 0 while a length has none."""
+    if not seconds.keys() >= {*lengths}:
+        return 0.0
+    return sum(number * fmean(seconds[key]) for key, number in Counter(lengths).items())
 
 
 def length(cell: Cell) -> str:

@@ -51,10 +51,11 @@ def test_a_run_is_foretold_from_its_network_and_its_stream():
 
 def test_the_time_left_follows_from_runs_of_the_same_length():
     def of(**arguments):
-        return Cell({}, None, {"data": {"class_path": "CCC", "init_args": arguments}}, {})
+        data = {"class_path": "CCC", "init_args": arguments}
+        return length(Cell({}, None, {"data": data}, {}))
 
     short, long = of(images=640, seed=1), of(images=64_000, seed=1)
-    took = {length(of(images=640, seed=2, difficulty=40)): [1.0, 3.0]}
+    took = {of(images=640, seed=2, difficulty=40): [1.0, 3.0]}
     assert time_left([short, short], took) == 4
     assert time_left([short, long], took) == 0  # not known yet
-    assert time_left([short, long], {**took, length(long): [200.0]}) == 202
+    assert time_left([short, long], {**took, long: [200.0]}) == 202
