@@ -35,23 +35,15 @@ def joined(experiment: Experiment, results: Results, order: Sequence[str] = ()) 
     for key in ("weights", "images"):
         some, more = sorted((facts.get(key), others.get(key)), key=lambda found: len(found or ()))
         # Runs of some of a table's networks may be renewed alone.
-        if some != more and not (some and isinstance(some, list) and {*some} <= {*more}):
+        if some != more and not (isinstance(some, list) and {*some} <= {*more}):
             raise HoldfastError(
                 f"{experiment.name}: the committed results are of other {key} ({others.get(key)}, not "
                 f"{facts.get(key)}), so --keep cannot add these to them. Delete "
                 f"{experiment.path(results['scale'])} to begin anew."
             )
         origin |= {key: more} if more else {}
-    known = {tuple(row[:NAMES]) for row in tables[0]["rows"]}
-    rows = [row for row in tables[1]["rows"] if tuple(row[:NAMES]) not in known]
-    rows = [*tables[0]["rows"], *rows]
+    rows = _rows(tables[0]["rows"], tables[1]["rows"], order)
     notes = [*dict.fromkeys(note for table in tables for note in table.get("notes", ()))]
-    curves, added = ([*dict.fromkeys(row[CURVE] for row in t["rows"])] for t in reversed(tables))
-    if {*added} <= {*curves}:
-        order = curves
-    panels = [*dict.fromkeys(row[PANEL] for table in reversed(tables) for row in table["rows"])]
-    ranks = {curve: rank for rank, curve in enumerate(dict.fromkeys(order))}
-    rows.sort(key=lambda row: (panels.index(row[PANEL]), ranks.get(row[CURVE], len(ranks))))
     table = tables[0] | {"rows": rows} | ({"notes": notes} if notes else {})
     if experiment.remarks:
         table["notes"] = experiment.remarks(Table.read({"table": table}))
@@ -65,6 +57,21 @@ def joined(experiment: Experiment, results: Results, order: Sequence[str] = ()) 
         "made": made if missing else [],
         "table": table,
     }
+
+
+def _rows(new: list[Any], old: list[Any], order: Sequence[str]) -> list[Any]:
+    """New rows and the old ones of other names, in the old order; by `order` if a curve is new."""
+    known = {tuple(row[:NAMES]) for row in new}
+    kept = [row for row in old if tuple(row[:NAMES]) not in known]
+    panels = [*dict.fromkeys(row[PANEL] for row in [*old, *new])]
+    curves = [*dict.fromkeys(row[CURVE] for row in old)]
+    if not {row[CURVE] for row in new} <= {*curves}:
+        curves = [*dict.fromkeys(order)]
+    ranks = {curve: rank for rank, curve in enumerate(curves)}
+    return sorted(
+        [*new, *kept],
+        key=lambda row: (panels.index(row[PANEL]), ranks.get(row[CURVE], len(ranks))),
+    )
 
 
 def _union(one: str, other: str, separator: str) -> str:
