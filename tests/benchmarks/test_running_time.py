@@ -1,6 +1,7 @@
 """How long runs will take."""
 
-import re
+from itertools import count
+from types import SimpleNamespace
 
 import pytest
 
@@ -32,21 +33,24 @@ def test_the_slowest_part_decides(monkeypatch, cores, options, seconds):
     assert seconds_a_batch(step=2, make=6, **options) == seconds
 
 
-def test_a_run_is_foretold_from_its_network_and_its_stream():
+def test_a_run_is_foretold_from_its_network_and_its_stream(monkeypatch):
+    """By a clock on which each batch and each step takes a second."""
+    monkeypatch.setattr(running_time, "time", SimpleNamespace(perf_counter=count().__next__))
+    monkeypatch.setattr(running_time, "cores", lambda: 1)
     data = {"source": "Digits", "calibration": "digits", "difficulty": 40, "speed": 16}
-    config = {
-        "threads": 1,
-        "model": {"class_path": "Tent", "init_args": {"backbone": "digits"}},
-        "data": {"class_path": "CCC", "init_args": {**data, "images": 500, "seed": 3}},
-    }
-    names = {"method": "Tent", "override": "", "stream": "ccc", "seed": 3}
-    short = Cell(names, None, config, {})
-    data = {"class_path": "CCC", "init_args": {**config["data"]["init_args"], "images": 5_000_000}}
-    long = Cell(names, None, {**config, "data": data}, {})
-    assert re.fullmatch(r"0:0\d:\d\d", foretold([short], jobs=1))
-    hours = re.fullmatch(r"(\d+):\d\d:\d\d", foretold([long], jobs=1))
-    assert hours
-    assert int(hours[1])
+
+    def cell(images):
+        arguments = {**data, "images": images, "seed": 3, "batch_size": 50, "num_workers": 1}
+        config = {
+            "threads": 1,
+            "model": {"class_path": "Tent", "init_args": {"backbone": "digits"}},
+            "data": {"class_path": "CCC", "init_args": arguments},
+        }
+        return Cell({"method": "Tent", "stream": "ccc", "seed": 3}, None, config, {})
+
+    assert foretold([cell(500)], jobs=1) == "0:00:20"
+    assert foretold([cell(250_000)], jobs=1) == "2:46:40"
+    assert foretold([cell(500), cell(500)], jobs=1) == "0:00:40"
 
 
 def test_the_time_left_follows_from_runs_of_the_same_length():
