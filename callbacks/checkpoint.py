@@ -185,9 +185,10 @@ class _RunFiles(TorchCheckpointIO):
             with whole_file(Path(path)) as partial, partial.open("wb") as file:
                 torch.save(checkpoint, file)
         except (OSError, RuntimeError) as error:  # torch turns some of the first into the second
-            # Raised by a signal, wherever the run is.
-            if str(error).startswith("DataLoader worker"):
-                raise
+            # A signal raises it wherever the run is, and what torch then closes raises another.
+            for cause in filter(None, (error, error.__context__)):
+                if str(cause).startswith("DataLoader worker"):
+                    raise cause from None
             raise unwritable(Path(path), error, GO_ON) from error
 
 

@@ -30,6 +30,7 @@ from holdfast.benchmarks.test import run
 from holdfast.callbacks import StreamCheckpoint, newest
 from holdfast.callbacks.checkpoint import files, random_state
 from holdfast.datamodules import Corrupted, Digits
+from holdfast.datamodules.loader import WorkerDied
 from holdfast.methods import Tent
 from holdfast.run_folder import read_rows
 
@@ -285,6 +286,28 @@ def cut_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def cut(cut_once: Path, tmp_path: Path) -> Path:
     """A run that was cut off in the middle, with checkpoints of steps 10 and 12."""
     return shutil.copytree(cut_once, tmp_path / "run")
+
+
+class Interrupted:
+    """A file of which a write ends as a signal ends it, when a process that makes batches has died."""
+
+    def __init__(self, file: Any) -> None:
+        self.file, self.flush = file, file.flush
+
+    def write(self, data: Any) -> int:
+        if self.file.tell() > 10_000:
+            raise RuntimeError("DataLoader worker (pid 7) is killed by signal: Killed. ")
+        return self.file.write(data)
+
+
+def test_a_worker_that_dies_during_a_checkpoint_is_no_full_disk(
+    cut: Path, monkeypatch: Any
+) -> None:
+    before, save = files(cut / "checkpoints"), torch.save
+    monkeypatch.setattr(torch, "save", lambda content, file: save(content, Interrupted(file)))
+    with pytest.raises(WorkerDied, match="killed by signal"):
+        run(small(cut))
+    assert files(cut / "checkpoints") == before
 
 
 def test_damaged_and_foreign_checkpoints(cut: Path) -> None:
