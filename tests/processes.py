@@ -18,7 +18,9 @@ from holdfast.run_folder import owner
 # Commands are forked from a process that has imported what most of them need, and computes with one thread.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 FORK = multiprocessing.get_context("forkserver")
-FORK.set_forkserver_preload(["holdfast.benchmarks.test", "torch.utils.tensorboard"])
+FORK.set_forkserver_preload(
+    ["holdfast.benchmarks.test", "sklearn.datasets", "torch.utils.tensorboard"]
+)
 
 
 class Command:
