@@ -33,6 +33,7 @@ class _Stepping(Protocol):
     trace: dict[str, Any]
     last_step: tuple[Tensor, Tensor] | None
     times: Mapping[str, SupportsFloat]
+    arrived: float
     frozen: bool
 
     def parameters_with_source(self) -> Iterator[tuple[Tensor, Tensor]]: ...

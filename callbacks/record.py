@@ -104,9 +104,10 @@ class RunRecord(Curves):
 
     # ---- row by row -----------------------------------------------------------------------------
 
-    def on_test_batch_start(self, *_: Any) -> None:
+    def on_test_batch_start(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         if self._file is not None:
-            self.waited += time.perf_counter() - self._ended
+            # Other callbacks may have worked on the batch since then.
+            self.waited += max(0.0, method_of(pl_module).arrived - self._ended)
 
     def on_test_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, *_: Any

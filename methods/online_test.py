@@ -1,5 +1,6 @@
 """A test of a method in a Trainer: hooks, scores and metrics."""
 
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
@@ -43,6 +44,8 @@ class OnlineTest(Resettable):
         self._seen = 0
         # Whether a Trainer has ended a test of this method.
         self._tested = False
+        # When the last batch was there, by time.perf_counter.
+        self.arrived = 0.0
         self._hooks: list[RemovableHandle] = []
         self.batch_accuracy, self.image_accuracy = _WeightedMean(), _WeightedMean()
         self.nll, self.calibration, self.numbering = (
@@ -131,6 +134,7 @@ class OnlineTest(Resettable):
 
     def on_after_batch_transfer(self, batch: Any, dataloader_idx: int) -> Batch:
         """Make a `Batch` of what a loader gives; a data module that has this hook must do so itself."""
+        self.arrived = time.perf_counter()
         batch = as_batch(batch, self._seen, dataloader_idx)
         self._seen += len(batch.labels)
         if batch.images.is_floating_point() and self.image_dtype is not None:

@@ -1,10 +1,17 @@
-"""How long runs will take, from the times of a few of their batches and steps on this machine."""
+"""How long runs will take, from short runs and the making of a few batches on this machine."""
 
 import json
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+import warnings
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ...run_folder import held, last_images, read_rows
 from ..results.runs import grouped
 from ..results.text_table import duration
 from .cell import Cell
@@ -13,24 +20,33 @@ from .execution import cores
 if TYPE_CHECKING:
     import torch
 
-    from ...batch import Batch
-    from ...datamodules import Stream
-    from ...methods import TTAMethod
-
-_Result = TypeVar("_Result")
 _BATCHES = 4  # of a stream that are made, as its corruptions differ; the first of them is slower
+_STEPS = 4  # of a short run; the first of them is slower
+_SAME_MAKING = {"seed", "difficulty", "speed", "order", "severity", "severities"}
+_SAME_STEP = {"source", "batch_size"}
 
 
 def foretold(cells: Sequence[Cell], jobs: int) -> str:
-    """How long the cells will take, from the first one of each method, network and data.
+    """How long the cells will take, `jobs` at once, from a short run of each method and what watches it.
 
     Raises HoldfastError if a network or data cannot be loaded, as it would in each of their runs.
     """
     from ..test import silence_lightning  # deferred: imports torch
 
     silence_lightning()
-    groups = grouped(cells, _network_and_data).values()
-    return duration(sum(_seconds(alike, jobs) for alike in groups))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the runs repeat them
+        making = {key: _making(same[0]) for key, same in grouped(cells, _network_and_data).items()}
+        steps = {key: _steps(same[0], jobs) for key, same in grouped(cells, _step).items()}
+    total = 0.0
+    for cell in cells:
+        make, number, size, workers = making[_network_and_data(cell)]
+        start, step = steps[_step(cell)]
+        left = number - (last_images(cell.folder) or 0) // size
+        in_use = _threads(cell, jobs) if device(_accelerator(cell)).type == "cpu" else 0
+        pace = seconds_a_batch(step, make, workers, in_use, jobs)
+        total += start / min(jobs, cores()) + left * pace
+    return duration(total)
 
 
 def seconds_a_batch(step: float, make: float, workers: int, threads: int, jobs: int) -> float:
@@ -51,75 +67,125 @@ def seconds_a_batch(step: float, make: float, workers: int, threads: int, jobs: 
     return float(max(alone / jobs, on_processor, 0 if threads else step))
 
 
-def _seconds(cells: Sequence[Cell], jobs: int) -> float:
-    """The time of cells of one network and data, whose batches are made once, `jobs` at once."""
-    from ..test import fixed_threads, parts  # deferred: imports torch
+class _Batches(NamedTuple):
+    """Seconds in which a process makes one of a run's batches; their number and size; the processes."""
 
-    where, total, stream = device(), 0.0, None
-    for same in grouped(cells, lambda cell: cell.names["method"]).values():
-        config = same[0].config
-        threads = config.get("threads") or max(1, cores() // jobs)
-        method, data = parts(config)
-        method.to(where)
-        if stream is None:
-            stream = data
-            stream.adopt(method.backbone)
-            make, made = _made(stream, where)
-        with fixed_threads(threads):
-            method.fit([_shown(stream, made[0], where)])
-            _step(method, stream, made[0], where)  # the first one is slower
-            # Of a batch that the method has seen, ETA would select nothing.
-            step, _ = _timed(_step, method, stream, made[1], where)
-        batches = -(-(stream.images or stream.batch_size) // stream.batch_size)
-        in_use = threads if where.type == "cpu" else 0
-        pace = seconds_a_batch(step, make, stream.num_workers, in_use, jobs)
-        total += len(same) * batches * pace
-    return total
+    make: float
+    number: int
+    size: int
+    workers: int
 
 
-def _made(stream: "Stream", where: "torch.device") -> tuple[float, Sequence["Batch"]]:
-    """The seconds in which a process makes one of the stream's batches, and some of these."""
+def _making(cell: Cell) -> _Batches:
     import torch  # deferred: slow to import
 
-    from ..test import fixed_threads
+    from ..test import fixed_threads, parts
 
-    images, size = stream.images or stream.batch_size, stream.batch_size
-    batches = -(-images // size)
-    stream.segment(stream.segment_at(images - 1))  # CCC finds all its walks, once
-    starts = [batches * number // _BATCHES * size for number in range(_BATCHES)]
-    indices = [torch.arange(start, min(start + size, images)) for start in starts]
+    method, stream = parts(cell.config)
+    stream.adopt(method.backbone)
+    size = stream.batch_size
+    images = stream.images or size
+    number = -(-images // size)
+    if limit := (cell.config.get("trainer") or {}).get("limit_test_batches"):
+        number = min(number, int(limit))
+    last = min(number * size, images)
+    stream.segment(stream.segment_at(last - 1))  # CCC finds all its walks, once
+    starts = [number * part // _BATCHES * size for part in range(_BATCHES)]
+    make = stream.maker(device(_accelerator(cell)))
+    times = []
     with fixed_threads(1):  # as in the processes that make batches
-        times, made = zip(*(_timed(stream.maker(where), i) for i in indices), strict=True)
-    return sum(times[1:]) / len(times[1:]), made
+        for start in starts:
+            begun = time.perf_counter()
+            make(torch.arange(start, min(start + size, last)))
+            times.append(time.perf_counter() - begun)
+    return _Batches(fmean(times[1:]), number, size, stream.num_workers)
 
 
-def _shown(stream: "Stream", batch: "Batch", where: "torch.device") -> "torch.Tensor":
-    """The images of a batch as the method sees them."""
-    return stream.finished(batch, where).images.to(where)
+class _Steps(NamedTuple):
+    """Seconds of a run before its second step, and of each later one with all that watches it."""
+
+    start: float
+    step: float
 
 
-def _step(method: "TTAMethod", stream: "Stream", batch: "Batch", where: "torch.device") -> None:
-    method.adapt(_shown(stream, batch, where)).cpu()
+def _steps(cell: Cell, jobs: int) -> _Steps:
+    """A run of a few steps; no time for one that fails, as the real one will say why."""
+    from ..test import RunCLI, carry_out, parser_errors  # deferred: imports torch
+
+    config, begun = deepcopy(cell.config), time.perf_counter()
+    trainer = config.setdefault("trainer", {})
+    trainer["limit_test_batches"] = min(_STEPS, trainer.get("limit_test_batches") or _STEPS)
+    with TemporaryDirectory() as folder:
+        out = Path(folder, "run")
+        try:
+            with parser_errors():
+                more = {"out": str(out), "threads": _threads(cell, jobs), "progress": False}
+                cli = RunCLI({**config, **more})
+            cli.datamodule.num_workers = 0  # so that a step has its cores to itself
+            with held(out):
+                carry_out(cli)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt("interrupted before the first run") from None
+        except Exception:
+            return _Steps(0, 0)
+        rows = read_rows(out)
+    pairs = [*pairwise(rows)]
+    # A GPU may end its work later than the host, which does not wait for it in each step.
+    steps = [
+        max(after["seconds"] - before["seconds"] - waited, after["update_ended"])
+        for before, after in pairs
+        for waited in [after["waited"] - before["waited"]]
+    ]
+    later = rows[-1]["seconds"] - rows[0]["seconds"]
+    return _Steps(time.perf_counter() - begun - later, fmean(steps) if steps else 0)
 
 
-def device() -> "torch.device":
-    """Where a Trainer runs by default: the accelerator, if there is one, else the processor."""
+def device(accelerator: str = "auto") -> "torch.device":
+    """Where a Trainer runs: by default the accelerator, if there is one, else the processor."""
     import torch  # deferred: slow to import
 
-    return torch.accelerator.current_accelerator(True) or torch.device("cpu")
+    there = None if accelerator == "cpu" else torch.accelerator.current_accelerator(True)
+    return there or torch.device("cpu")
 
 
-def _timed(work: Callable[..., _Result], *arguments: Any) -> tuple[float, _Result]:
-    """The seconds that a call takes, and what it returns."""
-    begun = time.perf_counter()
-    result = work(*arguments)
-    return time.perf_counter() - begun, result
+def _accelerator(cell: Cell) -> str:
+    return (cell.config.get("trainer") or {}).get("accelerator", "auto")
+
+
+def _threads(cell: Cell, jobs: int) -> int:
+    """The number of cores that a step on a processor uses."""
+    return cell.config.get("threads") or max(1, cores() // jobs)
 
 
 def _network_and_data(cell: Cell) -> str:
-    """What of a run may have to be downloaded, or be missing."""
-    data = cell.config["data"]
-    model = cell.config["model"].get("init_args", {}).get("backbone")
-    varying = {"seed", "difficulty", "speed", "order", "severity"}
-    arguments = {k: v for k, v in data.get("init_args", {}).items() if k not in varying}
-    return json.dumps((model, data.get("class_path"), arguments), default=str, sort_keys=True)
+    """What decides how long a batch is made, and may have to be downloaded or be missing."""
+    data = _without(cell.config["data"], _SAME_MAKING)
+    return json.dumps((_backbone(cell), data), default=str, sort_keys=True)
+
+
+def _step(cell: Cell) -> str:
+    """What decides how long a step takes."""
+    rest = {k: v for k, v in cell.config.items() if k not in ("data", "model", "seed_everything")}
+    images = [*_values(cell.config["data"], _SAME_STEP)]
+    facts = cell.names["method"], _backbone(cell), images, _without(rest, {"seed"})
+    return json.dumps(facts, default=str, sort_keys=True)
+
+
+def _backbone(cell: Cell) -> Any:
+    return cell.config["model"].get("init_args", {}).get("backbone")
+
+
+def _without(config: Any, keys: set[str]) -> Any:
+    """A configuration without these keys, at any depth."""
+    if isinstance(config, dict):
+        return {key: _without(value, keys) for key, value in config.items() if key not in keys}
+    return [_without(value, keys) for value in config] if isinstance(config, list) else config
+
+
+def _values(config: Any, keys: set[str]) -> Iterator[Any]:
+    """The values of these keys, at any depth."""
+    for key, value in config.items() if isinstance(config, dict) else ():
+        if key in keys:
+            yield key, value
+        else:
+            yield from _values(value, keys)

@@ -1,14 +1,15 @@
 """How long runs will take."""
 
-from itertools import count
-from types import SimpleNamespace
-
 import pytest
+from lightning.pytorch import Callback
 
+from holdfast.benchmarks.results.text_table import duration
 from holdfast.benchmarks.suites import running_time
 from holdfast.benchmarks.suites.cell import Cell
 from holdfast.benchmarks.suites.execution import length, time_left
 from holdfast.benchmarks.suites.running_time import foretold, seconds_a_batch
+from holdfast.callbacks import record
+from holdfast.methods import online_test
 
 
 @pytest.mark.parametrize(
@@ -33,24 +34,64 @@ def test_the_slowest_part_decides(monkeypatch, cores, options, seconds):
     assert seconds_a_batch(step=2, make=6, **options) == seconds
 
 
-def test_a_run_is_foretold_from_its_network_and_its_stream(monkeypatch):
-    """By a clock on which each batch and each step takes a second."""
-    monkeypatch.setattr(running_time, "time", SimpleNamespace(perf_counter=count().__next__))
-    monkeypatch.setattr(running_time, "cores", lambda: 1)
+def config(images, callbacks=()):
     data = {"source": "Digits", "calibration": "digits", "difficulty": 40, "speed": 16}
+    more = {"images": images, "seed": 3, "batch_size": 50, "num_workers": 1}
+    return {
+        "threads": 1,
+        "model": {"class_path": "Tent", "init_args": {"backbone": "digits"}},
+        "data": {"class_path": "CCC", "init_args": {**data, **more}},
+        "trainer": {"accelerator": "cpu", "callbacks": [*callbacks]},
+    }
 
-    def cell(images):
-        arguments = {**data, "images": images, "seed": 3, "batch_size": 50, "num_workers": 1}
-        config = {
-            "threads": 1,
-            "model": {"class_path": "Tent", "init_args": {"backbone": "digits"}},
-            "data": {"class_path": "CCC", "init_args": arguments},
-        }
-        return Cell({"method": "Tent", "stream": "ccc", "seed": 3}, None, config, {})
 
-    assert foretold([cell(500)], jobs=1) == "0:00:20"
-    assert foretold([cell(250_000)], jobs=1) == "2:46:40"
-    assert foretold([cell(500), cell(500)], jobs=1) == "0:00:40"
+class Slow(Callback):
+    """Takes ten seconds before each step, by the clock of the test."""
+
+    def on_test_batch_start(self, *_):
+        record.time.seconds += 10
+
+
+class Failing(Callback):
+    def on_test_batch_start(self, *_):
+        raise ValueError
+
+
+class Clock:
+    """A second passes whenever somebody looks at it."""
+
+    seconds = 0
+
+    def perf_counter(self):
+        self.seconds += 1
+        return self.seconds
+
+
+def test_a_run_is_foretold_from_its_network_its_stream_and_what_watches_it(monkeypatch, tmp_path):
+    """A batch takes a second to make, and a step two: until its end, and to the next batch."""
+    clock = Clock()
+    for module in (running_time, record, online_test):
+        monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(running_time, "cores", lambda: 1)
+
+    def foretold_of(*configs):
+        names = {"method": "Tent", "stream": "ccc", "seed": 3}
+        return foretold([Cell(names, tmp_path, config, {}) for config in configs], jobs=1)
+
+    start = 5
+    assert foretold_of(config(500)) == duration(start + 10 * 3)
+    assert foretold_of(config(250_000)) == duration(start + 5_000 * 3)
+    assert foretold_of(config(500), config(500)) == duration(2 * (start + 10 * 3))
+    slow = [{"class_path": f"{__name__}.Slow"}]
+    assert foretold_of(config(500, slow)) == duration(start + 10 + 10 * 13)
+    limited = config(500)
+    limited["trainer"]["limit_test_batches"] = 7
+    assert foretold_of(limited) == duration(start + 7 * 3)
+    # It says itself why it fails, and the others are run.
+    failing = [{"class_path": f"{__name__}.Failing"}]
+    assert foretold_of(config(500), config(500, failing)) == duration(start + 10 * 3 + 10)
+    (tmp_path / "record.jsonl").write_text('{"images": 400}\n')  # of a run that was interrupted
+    assert foretold_of(config(500)) == duration(start + 2 * 3)
 
 
 def test_the_time_left_follows_from_runs_of_the_same_length():

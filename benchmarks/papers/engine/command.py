@@ -19,6 +19,8 @@ from ...common_options import command_parser
 from ...results.run_protocol import sentence
 from ...results.text_table import formatted
 from ...suites.options import RunOptions, add_data_options, add_run_options
+from ...suites.running_time import foretold
+from ...suites.suite import check_data_folders
 from .experiment import EXPERIMENTS, UNKNOWN, Experiment, experiments_called, why_unreliable
 from .page import claims_page, experiment_page, front_page, section
 from .pieces import joined
@@ -88,6 +90,7 @@ def main(argv: list[str]) -> int:
     requests = {e.name: request_for(e, args) for e in chosen}
     failed = 0
     if args.runs is None:
+        foretell(chosen, requests)
         failed = sum(e.source.execute(requests[e.name], e.name) for e in chosen)
     for experiment in chosen:
         request = requests[experiment.name]
@@ -110,6 +113,20 @@ def main(argv: list[str]) -> int:
             keep(experiment, results, picture)
         print(section(experiment, results, str(picture), "text"), end="\n\n")
     return 1 if failed else 0
+
+
+def foretell(experiments: Sequence[Experiment], requests: Mapping[str, Request]) -> None:
+    """Say how many runs there are to make, and how long they will take; their data are checked first."""
+    # Several tables may be made of the same runs.
+    todo = {
+        cell.folder: cell for e in experiments for cell in e.source.unfinished(requests[e.name])
+    }
+    if not todo:
+        return
+    cells, request = [*todo.values()], requests[experiments[0].name]
+    check_data_folders(cells, request.data)
+    print(f"{len(cells)} runs in all.", flush=True)
+    print(f"About {foretold(cells, request.jobs or 1)} on this machine.", flush=True)
 
 
 def request_for(experiment: Experiment, args: argparse.Namespace) -> Request:

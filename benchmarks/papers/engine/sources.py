@@ -15,7 +15,6 @@ from ...results.runs import Run, collect, set_beside
 from ...suites import grid, suite, trials
 from ...suites.cell import Cell
 from ...suites.options import RunOptions
-from ...suites.running_time import foretold
 
 if TYPE_CHECKING:
     from ...train.ensemble import Job
@@ -57,6 +56,10 @@ class Source:
     counts = "runs"
     compared: Sequence[str] = ("data",)
 
+    def unfinished(self, request: Request) -> list[Cell]:
+        """The runs that `execute` starts or resumes."""
+        return []
+
     def execute(self, request: Request, name: str) -> int:
         """Make what is missing; returns the number of failed runs. `name`: the experiment's."""
         return 0
@@ -96,14 +99,14 @@ class Suite(Source):
         self.only = {k: [v] if isinstance(v, str) else list(v) for k, v in (only or {}).items()}
         self.trials = trials or {}
 
+    def unfinished(self, request: Request) -> list[Cell]:
+        cells = [cell for cell in self._cells_of(request) if request.wants(cell)]
+        return [cell for cell in grid.share(cells, *request.share) if not cell.finished]
+
     def execute(self, request: Request, name: str) -> int:
         cells = [cell for cell in self._cells_of(request) if request.wants(cell)]
         if missing := sum(not cell.finished for cell in cells):
             print(f"{name}: {missing} runs.")
-        todo = [cell for cell in grid.share(cells, *request.share) if not cell.finished]
-        if request.scale != EMBEDDED and todo:
-            suite.check_data_folders(todo, request.data)
-            print(f"{name}: about {foretold(todo, request.jobs or 1)} on this machine.", flush=True)
         failed, elsewhere = suite.run_cells(cells, request)
         if failed or elsewhere:
             print(f"failed runs: {failed}; runs in progress in other processes: {elsewhere}")
