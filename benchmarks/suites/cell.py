@@ -28,6 +28,15 @@ class Cell(NamedTuple):
     def finished(self) -> bool:
         return (self.folder / SUMMARY).exists()
 
+    def of_data(self, *keys: str) -> Iterator[tuple[str, Any]]:
+        """These keys of the data's configuration, at any depth, with their values."""
+        parts = [self.config.get("data")]
+        while parts:
+            part = parts.pop()
+            items = part.items() if isinstance(part, dict) else ()
+            yield from ((key, value) for key, value in items if key in keys)
+            parts += part if isinstance(part, list) else [v for k, v in items if k not in keys]
+
 
 def prepare(cells: list[Cell], command: str | None = None) -> None:
     """Write each cell's configuration to its folder, with the first command that requested it."""

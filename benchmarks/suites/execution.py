@@ -2,10 +2,8 @@
 
 import contextlib
 import gc
-import json
 import multiprocessing
 import os
-import re
 import signal
 import sys
 import threading
@@ -133,8 +131,7 @@ def time_left(lengths: Sequence[str], seconds: Mapping[str, Sequence[float]]) ->
 
 def length(cell: Cell) -> str:
     """What of its data decides how many images a run has."""
-    data = json.dumps(cell.config.get("data"), default=str)
-    return " ".join(re.findall(r'"(?:class_path|images|each|split)": [^,}]+', data))
+    return str([*cell.of_data("class_path", "images", "each", "split")])
 
 
 def outcomes(

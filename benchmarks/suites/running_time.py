@@ -3,7 +3,7 @@
 import json
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from itertools import pairwise
 from pathlib import Path
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 _BATCHES = 4  # of a stream that are made, as its corruptions differ; the first of them is slower
 _STEPS = 4  # of a short run; the first of them is slower
-_SAME_MAKING = {"seed", "difficulty", "speed", "order", "severity", "severities"}
-_SAME_STEP = {"source", "batch_size"}
+_NOT_OF_MAKING = {"seed", "difficulty", "speed", "order", "severity"}
+_OF_A_STEP = "source", "batch_size"
 
 
 def foretold(cells: Sequence[Cell], jobs: int) -> str:
@@ -113,7 +113,7 @@ def _steps(cell: Cell, jobs: int) -> _Steps:
     from ..test import RunCLI, carry_out, parser_errors  # deferred: imports torch
 
     config, begun = deepcopy(cell.config), time.perf_counter()
-    trainer = config.setdefault("trainer", {})
+    trainer = config["trainer"] = config.get("trainer") or {}
     trainer["limit_test_batches"] = min(_STEPS, trainer.get("limit_test_batches") or _STEPS)
     with TemporaryDirectory() as folder:
         out = Path(folder, "run")
@@ -129,14 +129,10 @@ def _steps(cell: Cell, jobs: int) -> _Steps:
         except Exception:
             return _Steps(0, 0)
         rows = read_rows(out)
-    pairs = [*pairwise(rows)]
-    # A GPU may end its work later than the host, which does not wait for it in each step.
-    steps = [
-        max(after["seconds"] - before["seconds"] - waited, after["update_ended"])
-        for before, after in pairs
-        for waited in [after["waited"] - before["waited"]]
-    ]
     later = rows[-1]["seconds"] - rows[0]["seconds"]
+    busy = [after - before for before, after in pairwise(r["seconds"] - r["waited"] for r in rows)]
+    # A GPU may end its work later than the host, which does not wait for it in each step.
+    steps = [max(host, row["update_ended"]) for host, row in zip(busy, rows[1:], strict=True)]
     return _Steps(time.perf_counter() - begun - later, fmean(steps) if steps else 0)
 
 
@@ -159,14 +155,14 @@ def _threads(cell: Cell, jobs: int) -> int:
 
 def _network_and_data(cell: Cell) -> str:
     """What decides how long a batch is made, and may have to be downloaded or be missing."""
-    data = _without(cell.config["data"], _SAME_MAKING)
+    data = _without(cell.config["data"], _NOT_OF_MAKING)
     return json.dumps((_backbone(cell), data), default=str, sort_keys=True)
 
 
 def _step(cell: Cell) -> str:
     """What decides how long a step takes."""
     rest = {k: v for k, v in cell.config.items() if k not in ("data", "model", "seed_everything")}
-    images = [*_values(cell.config["data"], _SAME_STEP)]
+    images = [*cell.of_data(*_OF_A_STEP)]
     facts = cell.names["method"], _backbone(cell), images, _without(rest, {"seed"})
     return json.dumps(facts, default=str, sort_keys=True)
 
@@ -180,12 +176,3 @@ def _without(config: Any, keys: set[str]) -> Any:
     if isinstance(config, dict):
         return {key: _without(value, keys) for key, value in config.items() if key not in keys}
     return [_without(value, keys) for value in config] if isinstance(config, list) else config
-
-
-def _values(config: Any, keys: set[str]) -> Iterator[Any]:
-    """The values of these keys, at any depth."""
-    for key, value in config.items() if isinstance(config, dict) else ():
-        if key in keys:
-            yield key, value
-        else:
-            yield from _values(value, keys)
