@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ... import HoldfastError
 from ..common_options import add_share
 from .cell import Cell
 
@@ -26,6 +27,8 @@ class RunOptions:
     words in suites. jobs: parallel runs. share: (I, N), part I of N of the grid. retries: restarts of a run
     whose process dies. backend: "local" or "ray", with `cpus` and `gpus` for each run. command: repeats the
     runs. per_image: report accuracy per image.
+
+    Raises HoldfastError if a number is out of range.
     """
 
     out: str | None = None
@@ -40,6 +43,12 @@ class RunOptions:
     gpus: float | None = None
     command: str | None = None
     per_image: bool = False
+
+    def __post_init__(self) -> None:
+        if self.jobs == 0 or min(self.jobs or 0, self.retries, self.cpus, self.gpus or 0) < 0:
+            raise HoldfastError(
+                "--jobs must be at least 1; --retries, --cpus and --gpus at least 0."
+            )
 
     @classmethod
     def parsed(cls, args: argparse.Namespace, **more: Any) -> "RunOptions":

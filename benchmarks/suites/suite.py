@@ -28,8 +28,6 @@ from .options import (
 def run_cells(cells: list[Cell], options: RunOptions) -> tuple[int, int]:
     """Run unfinished cells; returns how many failed and how many run elsewhere."""
     jobs = options.jobs
-    if jobs == 0 or min(jobs or 0, options.retries, options.cpus, options.gpus or 0) < 0:
-        raise HoldfastError("--jobs must be at least 1; --retries, --cpus and --gpus at least 0.")
     check_data_folders(cells, options.data)
     check_cells(cells)
     prepare(cells, options.command)

@@ -100,11 +100,11 @@ class Suite(Source):
         self.trials = trials or {}
 
     def unfinished(self, request: Request) -> list[Cell]:
-        cells = [cell for cell in self._cells_of(request) if request.wants(cell)]
-        return [cell for cell in grid.share(cells, *request.share) if not cell.finished]
+        cells = grid.share(self._wanted(request), *request.share)
+        return [cell for cell in cells if not cell.finished]
 
     def execute(self, request: Request, name: str) -> int:
-        cells = [cell for cell in self._cells_of(request) if request.wants(cell)]
+        cells = self._wanted(request)
         if missing := sum(not cell.finished for cell in cells):
             print(f"{name}: {missing} runs.")
         failed, elsewhere = suite.run_cells(cells, request)
@@ -129,6 +129,10 @@ class Suite(Source):
         self, runs: list[Run], cells: list[Cell], missing: list[str], searched: Sequence[Path]
     ) -> Evidence:
         return Evidence(runs, runs, cells, missing, [run.provenance for run in runs], searched)
+
+    def _wanted(self, request: Request) -> list[Cell]:
+        """The cells that the command runs, if they are not finished."""
+        return [cell for cell in self._cells_of(request) if request.wants(cell)]
 
     def _cells_of(self, request: Request) -> list[Cell]:
         """The cells with the folders and the seeds of the command."""
