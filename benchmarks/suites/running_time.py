@@ -11,6 +11,7 @@ from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ... import HoldfastError
 from ...run_folder import held, last_images, read_rows
 from ..results.runs import grouped
 from ..results.text_table import duration
@@ -29,14 +30,22 @@ _OF_A_STEP = "source", "batch_size"
 def foretold(cells: Sequence[Cell], jobs: int) -> str:
     """How long the cells will take, `jobs` at once, from a short run of each method and what watches it.
 
-    Raises HoldfastError if a network or data cannot be loaded, as it would in each of their runs.
+    Raises HoldfastError if networks or data cannot be loaded, as it would in each of their runs.
     """
     from ..test import silence_lightning  # deferred: imports torch
 
     silence_lightning()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the runs repeat them
-        making = {key: _making(same[0]) for key, same in grouped(cells, _network_and_data).items()}
+        making: dict[str, _Batches] = {}
+        lacking: list[str] = []
+        for key, same in grouped(cells, _network_and_data).items():
+            try:
+                making[key] = _making(same[0])
+            except HoldfastError as error:
+                lacking.append(str(error))
+        if lacking:
+            raise HoldfastError(" ".join(dict.fromkeys(lacking)))
         steps = {key: _steps(same[0], jobs) for key, same in grouped(cells, _step).items()}
     total = 0.0
     for cell in cells:

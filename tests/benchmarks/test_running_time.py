@@ -3,6 +3,7 @@
 import pytest
 from lightning.pytorch import Callback
 
+from holdfast import HoldfastError
 from holdfast.benchmarks.results.text_table import duration
 from holdfast.benchmarks.suites import running_time
 from holdfast.benchmarks.suites.cell import Cell
@@ -92,6 +93,17 @@ def test_a_run_is_foretold_from_its_network_its_stream_and_what_watches_it(monke
     assert foretold_of(config(500), config(500, failing)) == duration(start + 10 * 3 + 10)
     (tmp_path / "record.jsonl").write_text('{"images": 400}\n')  # of a run that was interrupted
     assert foretold_of(config(500)) == duration(start + 2 * 3)
+
+
+def test_all_networks_that_are_missing_are_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    cells = []
+    for name in ("digits-seed1", "digits-seed2"):
+        lacking = config(500)
+        lacking["model"]["init_args"]["backbone"] = name
+        cells.append(Cell({"method": "Tent"}, tmp_path, lacking, {}))
+    with pytest.raises(HoldfastError, match=r"digits-seed1.*train.*digits-seed2"):
+        foretold([*cells, *cells], jobs=1)
 
 
 def test_the_time_left_follows_from_runs_of_the_same_length():
