@@ -19,7 +19,7 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_warn
 from torch import nn
 
 from .. import HoldfastError
-from ..files import first_difference, jsonable, read_json, write_json
+from ..files import first_difference, jsonable, read_json, without, write_json
 from ..run_folder import PROVENANCE
 from .deadline import OverheadBudget
 from .estimator import AccuracyEstimator
@@ -131,7 +131,7 @@ def stream_digest(identity: dict[str, Any], *left_out: str) -> str:
     It is the same as in earlier versions: `order` follows from the other facts, and `precorrupted` counts
     under its earlier name.
     """
-    facts = _without(identity, "order", *left_out)
+    facts = without(identity, "order", *left_out)
     if "precorrupted" in facts:
         facts["finished"] = facts.pop("precorrupted")
     return digest(facts)
@@ -223,10 +223,3 @@ def installed(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
-
-
-def _without(content: Any, *keys: str) -> Any:
-    """The content without these keys, at any depth."""
-    if isinstance(content, dict):
-        return {key: _without(value, *keys) for key, value in content.items() if key not in keys}
-    return [_without(v, *keys) for v in content] if isinstance(content, list | tuple) else content

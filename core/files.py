@@ -147,6 +147,13 @@ def reason(error: Exception) -> str:
     return text.splitlines()[0][:100]
 
 
+def without(content: Any, *keys: str) -> Any:
+    """The content without these keys, at any depth."""
+    if isinstance(content, dict):
+        return {key: without(value, *keys) for key, value in content.items() if key not in keys}
+    return [without(v, *keys) for v in content] if isinstance(content, list | tuple) else content
+
+
 def first_difference(first: Any, second: Any, name: str = "") -> tuple[str, Any, Any]:
     """The name of the first setting in which two different JSON values differ, and its two values.
 

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ... import HoldfastError
+from ...files import without
 from ...run_folder import held, last_images, read_rows
 from ..results.runs import grouped
 from ..results.text_table import duration
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 _BATCHES = 4  # of a stream that are made, as its corruptions differ; the first of them is slower
 _STEPS = 4  # of a short run; the first of them is slower
-_NOT_OF_MAKING = {"seed", "difficulty", "speed", "order", "severity"}
+_NOT_OF_MAKING = "seed", "difficulty", "speed", "order", "severity"
 _OF_A_STEP = "source", "batch_size"
 
 
@@ -164,7 +165,7 @@ def _threads(cell: Cell, jobs: int) -> int:
 
 def _network_and_data(cell: Cell) -> str:
     """What decides how long a batch is made, and may have to be downloaded or be missing."""
-    data = _without(cell.config["data"], _NOT_OF_MAKING)
+    data = without(cell.config["data"], *_NOT_OF_MAKING)
     return json.dumps((_backbone(cell), data), default=str, sort_keys=True)
 
 
@@ -172,16 +173,9 @@ def _step(cell: Cell) -> str:
     """What decides how long a step takes."""
     rest = {k: v for k, v in cell.config.items() if k not in ("data", "model", "seed_everything")}
     images = [*cell.of_data(*_OF_A_STEP)]
-    facts = cell.names["method"], _backbone(cell), images, _without(rest, {"seed"})
+    facts = cell.names["method"], _backbone(cell), images, without(rest, "seed")
     return json.dumps(facts, default=str, sort_keys=True)
 
 
 def _backbone(cell: Cell) -> Any:
     return cell.config["model"].get("init_args", {}).get("backbone")
-
-
-def _without(config: Any, keys: set[str]) -> Any:
-    """A configuration without these keys, at any depth."""
-    if isinstance(config, dict):
-        return {key: _without(value, keys) for key, value in config.items() if key not in keys}
-    return [_without(value, keys) for value in config] if isinstance(config, list) else config
