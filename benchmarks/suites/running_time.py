@@ -22,8 +22,8 @@ from .execution import cores
 if TYPE_CHECKING:
     import torch
 
-_BATCHES = 4  # of a stream that are made, as its corruptions differ; the first of them is slower
-_STEPS = 4  # of a short run; the first of them is slower
+_PLACES = 16  # of a stream at which a quarter of a batch is made: corruptions take different times
+_STEPS = 6  # of a short run; the first two are slower
 _NOT_OF_MAKING = "seed", "difficulty", "speed", "order", "severity"
 _OF_A_STEP = "source", "batch_size"
 
@@ -100,15 +100,15 @@ def _making(cell: Cell) -> _Batches:
         number = min(number, int(limit))
     last = min(number * size, images)
     stream.segment(stream.segment_at(last - 1))  # CCC finds all its walks, once
-    starts = [number * part // _BATCHES * size for part in range(_BATCHES)]
-    make = stream.maker(device(_accelerator(cell)))
-    times = []
+    make, times = stream.maker(device(_accelerator(cell))), []
     with fixed_threads(1):  # as in the processes that make batches
-        for start in starts:
+        for place in (0, *range(_PLACES)):  # the first is slower
+            start = place * last // _PLACES
+            index = torch.arange(start, min(start + max(1, size // 4), last))
             begun = time.perf_counter()
-            make(torch.arange(start, min(start + size, last)))
-            times.append(time.perf_counter() - begun)
-    return _Batches(fmean(times[1:]), number, size, stream.num_workers)
+            make(index)
+            times.append((time.perf_counter() - begun) / len(index))
+    return _Batches(size * fmean(times[1:]), number, size, stream.num_workers)
 
 
 class _Steps(NamedTuple):
@@ -143,7 +143,7 @@ def _steps(cell: Cell, jobs: int) -> _Steps:
     busy = [after - before for before, after in pairwise(r["seconds"] - r["waited"] for r in rows)]
     # A GPU may end its work later than the host, which does not wait for it in each step.
     steps = [max(host, row["update_ended"]) for host, row in zip(busy, rows[1:], strict=True)]
-    return _Steps(time.perf_counter() - begun - later, fmean(steps) if steps else 0)
+    return _Steps(time.perf_counter() - begun - later, fmean(steps[1:] or steps or [0]))
 
 
 def device(accelerator: str = "auto") -> "torch.device":

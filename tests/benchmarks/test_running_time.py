@@ -37,7 +37,7 @@ def test_the_slowest_part_decides(monkeypatch, cores, options, seconds):
 
 def config(images, callbacks=()):
     data = {"source": "Digits", "calibration": "digits", "difficulty": 40, "speed": 16}
-    more = {"images": images, "seed": 3, "batch_size": 50, "num_workers": 1}
+    more = {"images": images, "seed": 3, "batch_size": 48, "num_workers": 1}
     return {
         "threads": 1,
         "model": {"class_path": "Tent", "init_args": {"backbone": "digits"}},
@@ -69,7 +69,7 @@ class Clock:
 
 
 def test_a_run_is_foretold_from_its_network_its_stream_and_what_watches_it(monkeypatch, tmp_path):
-    """A batch takes a second to make, and a step two: until its end, and to the next batch."""
+    """A quarter of a batch takes a second to make, and a step two: until its end, and to the next batch."""
     clock = Clock()
     for module in (running_time, record, online_test):
         monkeypatch.setattr(module, "time", clock)
@@ -79,20 +79,21 @@ def test_a_run_is_foretold_from_its_network_its_stream_and_what_watches_it(monke
         names = {"method": "Tent", "stream": "ccc", "seed": 3}
         return foretold([Cell(names, tmp_path, config, {}) for config in configs], jobs=1)
 
-    start = 5
-    assert foretold_of(config(500)) == duration(start + 10 * 3)
-    assert foretold_of(config(250_000)) == duration(start + 5_000 * 3)
-    assert foretold_of(config(500), config(500)) == duration(2 * (start + 10 * 3))
+    start, making = 5, 4
+    assert foretold_of(config(480)) == duration(start + 10 * (2 + making))
+    assert foretold_of(config(240_000)) == duration(start + 5_000 * (2 + making))
+    assert foretold_of(config(480), config(480)) == duration(2 * (start + 10 * (2 + making)))
     slow = [{"class_path": f"{__name__}.Slow"}]
-    assert foretold_of(config(500, slow)) == duration(start + 10 + 10 * 13)
-    limited = config(500)
+    assert foretold_of(config(480, slow)) == duration(start + 10 + 10 * (12 + making))
+    limited = config(480)
     limited["trainer"]["limit_test_batches"] = 7
-    assert foretold_of(limited) == duration(start + 7 * 3)
+    assert foretold_of(limited) == duration(start + 7 * (2 + making))
     # It says itself why it fails, and the others are run.
     failing = [{"class_path": f"{__name__}.Failing"}]
-    assert foretold_of(config(500), config(500, failing)) == duration(start + 10 * 3 + 10)
-    (tmp_path / "record.jsonl").write_text('{"images": 400}\n')  # of a run that was interrupted
-    assert foretold_of(config(500)) == duration(start + 2 * 3)
+    both = foretold_of(config(480), config(480, failing))
+    assert both == duration(start + 10 * (2 + making) + 10 * making)
+    (tmp_path / "record.jsonl").write_text('{"images": 384}\n')  # of a run that was interrupted
+    assert foretold_of(config(480)) == duration(start + 2 * (2 + making))
 
 
 def test_all_networks_that_are_missing_are_named(tmp_path, monkeypatch):
