@@ -56,6 +56,25 @@ NUMBERS: Cells = {
 CURVES = table_of(NUMBERS)
 
 
+@pytest.mark.parametrize(
+    ("options", "verdict"),
+    [
+        ({"each": ALL}, UNJUDGED),
+        ({"each": Except(2)}, UNJUDGED),
+        ({}, UNJUDGED),  # over the mean of all
+        ({"x": 2}, HOLDS),
+        ({"each": [1, 2]}, HOLDS),
+    ],
+)
+def test_nothing_holds_of_streams_that_have_no_run(options, verdict):
+    table = table_of({key: numbers for key, numbers in NUMBERS.items() if key[2] != 3})
+    claim = Claim("", "", [above("a", "b", **options)])
+    assert judge(claim, table).state == HOLDS
+    assert judge(claim, table, absent=["3"]).state == verdict
+    claim = Claim("", "", [above("b", "a", **options)])
+    assert judge(claim, table, absent=["3"]).state == FAILS
+
+
 def test_a_run_counts_once_whatever_its_windows():
     """Windows of one run are averaged, not counted as pairs."""
     (part,) = above("a", "b")(CURVES)

@@ -7,7 +7,7 @@ averaged over `x` before runs are compared; with `each`, every x is a part. A fu
 yields parts is a check, too.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from itertools import combinations, pairwise, product
@@ -78,6 +78,11 @@ class Claim:
     same_as: str = ""
     counts: str = ""
 
+    @property
+    def names_x(self) -> bool:
+        """Whether all its checks are about x that they name."""
+        return all(getattr(check, "names_x", False) for check in self.checks)
+
     def sentence_of(self, parts: Sequence[Part]) -> str:
         """What these parts judge: the sentence, or only its direction."""
         return self.direction if any(part.direction for part in parts) else self.sentence
@@ -111,18 +116,31 @@ def primitive(
 
     @wraps(parts)
     def make(*args: Arguments.args, **options: Arguments.kwargs) -> Check:
-        sized = any(isinstance(value, AtFull) for value in options.values())
-
-        def check(table: Table) -> Iterator[Part]:
-            values: Any = options
-            if sized and not table.full:
-                values = {name: _elsewhere(value) for name, value in options.items()}
-            for part in parts(table, *args, **values):
-                yield part._replace(direction=sized and not table.full)
-
-        return check
+        return _Primitive(parts, args, options)
 
     return make
+
+
+@dataclass(frozen=True, eq=False)
+class _Primitive:
+    """A check by a function of a table and these arguments."""
+
+    function: Callable[..., Parts]
+    args: Sequence[Any]
+    options: Mapping[str, Any]
+
+    def __call__(self, table: Table) -> Iterator[Part]:
+        values, sized = self.options, any(isinstance(v, AtFull) for v in self.options.values())
+        if sized and not table.full:
+            values = {name: _elsewhere(value) for name, value in self.options.items()}
+        for part in self.function(table, *self.args, **values):
+            yield part._replace(direction=sized and not table.full)
+
+    @property
+    def names_x(self) -> bool:
+        """Whether it is about x that it names, not about all that a table has."""
+        named = {k for k, v in self.options.items() if isinstance(v, str | int | float | Sequence)}
+        return bool(named & {"x", "each"}) or named >= {"first", "last"}
 
 
 @primitive

@@ -49,8 +49,12 @@ class Verdict(NamedTuple):
         }
 
 
-def judge(claim: Claim, table: Table, scale: str = "embedded") -> Verdict:
+def judge(
+    claim: Claim, table: Table, scale: str = "embedded", absent: Sequence[str] = ()
+) -> Verdict:
     """Judge a claim by the 95 % intervals of its parts in a table, all of which must hold.
+
+    absent: streams that have no run yet, without which nothing holds on all streams.
 
     That each interval is on the claimed side needs no correction (an intersection-union test); that one of
     several is on the other side does: Holm's.
@@ -70,6 +74,8 @@ def judge(claim: Claim, table: Table, scale: str = "embedded") -> Verdict:
     order = (FAILS, UNJUDGED, EQUAL, UNDECIDED, HOLDS)
     result = next((s for s in order if s in states), UNJUDGED)
     reason = _because(parts, states)
+    if result == HOLDS and absent and not claim.names_x:
+        result, reason = UNJUDGED, f"{NO_RUNS} of {', '.join(absent)}; without them {reason}"
     if result != UNJUDGED and any(part.direction for part in parts):
         reason = f"{DIRECTION}: {reason}"
     return Verdict(claim, result, reason, parts)
