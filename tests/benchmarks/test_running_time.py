@@ -81,7 +81,7 @@ def test_a_run_is_foretold_from_its_network_its_stream_and_what_watches_it(monke
 
     start, making = 5, 4
     assert foretold_of(config(480)) == duration(start + 10 * (2 + making))
-    assert foretold_of(config(240_000)) == duration(start + 5_000 * (2 + making))
+    assert foretold_of(config(48_000)) == duration(start + 1_000 * (2 + making))
     assert foretold_of(config(480), config(480)) == duration(2 * (start + 10 * (2 + making)))
     slow = [{"class_path": f"{__name__}.Slow"}]
     assert foretold_of(config(480, slow)) == duration(start + 10 + 10 * (12 + making))
