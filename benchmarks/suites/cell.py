@@ -30,12 +30,12 @@ class Cell(NamedTuple):
 
     def of_data(self, *keys: str) -> Iterator[tuple[str, Any]]:
         """These keys of the data's configuration, at any depth, with their values."""
-        parts = [self.config.get("data")]
-        while parts:
-            part = parts.pop()
-            items = part.items() if isinstance(part, dict) else ()
-            yield from ((key, value) for key, value in items if key in keys)
-            parts += part if isinstance(part, list) else [v for k, v in items if k not in keys]
+        nested = [self.config.get("data")]
+        while nested:
+            value = nested.pop()
+            items = value.items() if isinstance(value, dict) else ()
+            yield from (item for item in items if item[0] in keys)
+            nested += value if isinstance(value, list) else [v for k, v in items if k not in keys]
 
 
 def prepare(cells: list[Cell], command: str | None = None) -> None:

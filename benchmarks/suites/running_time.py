@@ -3,7 +3,7 @@
 import json
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from itertools import pairwise
 from pathlib import Path
@@ -36,26 +36,19 @@ def foretold(cells: Sequence[Cell], jobs: int) -> str:
     from ..test import silence_lightning  # deferred: imports torch
 
     silence_lightning()
+    total = 0.0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the runs repeat them
-        making: dict[str, _Batches] = {}
-        lacking: list[str] = []
-        for key, same in grouped(cells, _network_and_data).items():
-            try:
-                making[key] = _making(same[0])
-            except HoldfastError as error:
-                lacking.append(str(error))
-        if lacking:
-            raise HoldfastError(" ".join(dict.fromkeys(lacking)))
-        steps = {key: _steps(same[0], jobs) for key, same in grouped(cells, _step).items()}
-    total = 0.0
-    for cell in cells:
-        make, number, size, workers = making[_network_and_data(cell)]
-        start, step = steps[_step(cell)]
-        left = number - (last_images(cell.folder) or 0) // size
-        in_use = _threads(cell, jobs) if device(_accelerator(cell)).type == "cpu" else 0
-        pace = seconds_a_batch(step, make, workers, in_use, jobs)
-        total += start / min(jobs, cores()) + left * pace
+        alike = grouped(cells, lambda cell: (_network_and_data(cell), _step(cell)))
+        making = _all_made({data: same[0] for (data, _), same in alike.items()})
+        tried = {key: same[0] for (_, key), same in alike.items()}
+        steps = {key: _steps(cell, jobs) for key, cell in tried.items()}
+    for (data, key), same in alike.items():
+        make, number, size, workers = making[data]
+        start, step, threads = steps[key]
+        pace = seconds_a_batch(step, make, workers, threads, jobs)
+        left = sum(number - (last_images(cell.folder) or 0) // size for cell in same)
+        total += len(same) * start / min(jobs, cores()) + left * pace
     return duration(total)
 
 
@@ -86,7 +79,20 @@ class _Batches(NamedTuple):
     workers: int
 
 
-def _making(cell: Cell) -> _Batches:
+def _all_made(cells: Mapping[str, Cell]) -> dict[str, _Batches]:
+    """The batches of cells by network and data; an error names all that are missing."""
+    made, lacking = {}, []
+    for key, cell in cells.items():
+        try:
+            made[key] = _made(cell)
+        except HoldfastError as error:
+            lacking.append(str(error))
+    if lacking:
+        raise HoldfastError(" ".join(dict.fromkeys(lacking)))
+    return made
+
+
+def _made(cell: Cell) -> _Batches:
     import torch  # deferred: slow to import
 
     from ..test import fixed_threads, parts
@@ -96,11 +102,11 @@ def _making(cell: Cell) -> _Batches:
     size = stream.batch_size
     images = stream.images or size
     number = -(-images // size)
-    if limit := (cell.config.get("trainer") or {}).get("limit_test_batches"):
+    if limit := _trainer(cell).get("limit_test_batches"):
         number = min(number, int(limit))
     last = min(number * size, images)
     stream.segment(stream.segment_at(last - 1))  # CCC finds all its walks, once
-    make, times = stream.maker(device(_accelerator(cell))), []
+    make, times = stream.maker(_device(cell)), []
     with fixed_threads(1):  # as in the processes that make batches
         for place in (0, *range(_PLACES)):  # the first is slower
             start = place * last // _PLACES
@@ -112,38 +118,45 @@ def _making(cell: Cell) -> _Batches:
 
 
 class _Steps(NamedTuple):
-    """Seconds of a run before its second step, and of each later one with all that watches it."""
+    """Seconds of a run before its second step, and of each later one with all that watches it.
+
+    threads: number of cores that a step uses; 0 on a GPU.
+    """
 
     start: float
     step: float
+    threads: int
 
 
 def _steps(cell: Cell, jobs: int) -> _Steps:
     """A run of a few steps; no time for one that fails, as the real one will say why."""
     from ..test import RunCLI, carry_out, parser_errors  # deferred: imports torch
 
-    config, begun = deepcopy(cell.config), time.perf_counter()
-    trainer = config["trainer"] = config.get("trainer") or {}
-    trainer["limit_test_batches"] = min(_STEPS, trainer.get("limit_test_batches") or _STEPS)
+    begun = time.perf_counter()
+    threads = cell.config.get("threads") or max(1, cores() // jobs)
+    in_use = threads if _device(cell).type == "cpu" else 0
+    limit = min(_STEPS, _trainer(cell).get("limit_test_batches") or _STEPS)
+    trainer = {**_trainer(cell), "limit_test_batches": limit}
     with TemporaryDirectory() as folder:
         out = Path(folder, "run")
         try:
             with parser_errors():
-                more = {"out": str(out), "threads": _threads(cell, jobs), "progress": False}
-                cli = RunCLI({**config, **more})
+                more = {"out": str(out), "threads": threads, "progress": False}
+                cli = RunCLI(deepcopy({**cell.config, **more, "trainer": trainer}))
             cli.datamodule.num_workers = 0  # so that a step has its cores to itself
             with held(out):
                 carry_out(cli)
         except KeyboardInterrupt:
             raise KeyboardInterrupt("interrupted before the first run") from None
         except Exception:
-            return _Steps(0, 0)
+            return _Steps(0, 0, in_use)
         rows = read_rows(out)
     later = rows[-1]["seconds"] - rows[0]["seconds"]
     busy = [after - before for before, after in pairwise(r["seconds"] - r["waited"] for r in rows)]
     # A GPU may end its work later than the host, which does not wait for it in each step.
     steps = [max(host, row["update_ended"]) for host, row in zip(busy, rows[1:], strict=True)]
-    return _Steps(time.perf_counter() - begun - later, fmean(steps[1:] or steps or [0]))
+    step = fmean(steps[1:] or steps or [0])
+    return _Steps(time.perf_counter() - begun - later, step, in_use)
 
 
 def device(accelerator: str = "auto") -> "torch.device":
@@ -154,13 +167,13 @@ def device(accelerator: str = "auto") -> "torch.device":
     return there or torch.device("cpu")
 
 
-def _accelerator(cell: Cell) -> str:
-    return (cell.config.get("trainer") or {}).get("accelerator", "auto")
+def _device(cell: Cell) -> "torch.device":
+    return device(_trainer(cell).get("accelerator", "auto"))
 
 
-def _threads(cell: Cell, jobs: int) -> int:
-    """The number of cores that a step on a processor uses."""
-    return cell.config.get("threads") or max(1, cores() // jobs)
+def _trainer(cell: Cell) -> dict[str, Any]:
+    """The Trainer's arguments."""
+    return cell.config.get("trainer") or {}
 
 
 def _network_and_data(cell: Cell) -> str:
