@@ -17,6 +17,7 @@ from .... import HoldfastError
 from ....files import whole_file
 from ...common_options import command_parser
 from ...results.run_protocol import sentence
+from ...results.runs import grouped
 from ...results.text_table import formatted
 from ...suites.options import RunOptions, add_data_options, add_run_options
 from ...suites.running_time import foretold
@@ -100,6 +101,7 @@ def main(argv: list[str]) -> int:
             if args.keep:
                 names = [n for c in evidence.cells for n in (c.label, c.names["method"])]
                 results = joined(experiment, results, names)
+            results["absent"] = absent(evidence, results)
         except HoldfastError as error:
             if len(chosen) == 1:
                 raise
@@ -237,6 +239,15 @@ def tabulate(experiment: Experiment, evidence: Evidence, request: Request) -> di
         "made": made if evidence.missing else [],
         "table": table.as_json(),
     }
+
+
+def absent(evidence: Evidence, results: Mapping[str, Any]) -> list[str]:
+    """The streams, or the groups of models, of which these results lack all runs."""
+    if not results["missing"] or not evidence.cells:
+        return list(results["missing"])
+    streams = grouped(evidence.cells, lambda cell: str(cell.names["stream"]))
+    made = {*results["made"]}
+    return [name for name, same in streams.items() if made.isdisjoint(map(name_of, same))]
 
 
 def merged_provenance(origins: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -126,12 +126,7 @@ class Experiment:
         if reason := self.unreliable(results):
             return [Verdict(claim, UNJUDGED, reason) for claim in self.claims]
         table, scale = Table.read(results), results.get("scale", EMBEDDED)
-        missing, made = (
-            dict.fromkeys(name.partition(", seed ")[0] for name in results.get(key, ()))
-            for key in ("missing", "made")
-        )
-        absent = [stream for stream in missing if stream not in made]
-        return [judge(claim, table, scale, absent) for claim in self.claims]
+        return [judge(claim, table, scale, results.get("absent", ())) for claim in self.claims]
 
     def unreliable(self, results: Mapping[str, Any]) -> str:
         """The reason why committed results cannot decide claims; "" if they can, or for other results."""
