@@ -16,7 +16,7 @@ from holdfast.benchmarks.papers.engine.claims import AtFull, Claim, above
 from holdfast.benchmarks.papers.engine.experiment import Experiment
 from holdfast.benchmarks.papers.engine.page import section
 from holdfast.benchmarks.papers.engine.pieces import joined
-from holdfast.benchmarks.papers.engine.sources import Simulation
+from holdfast.benchmarks.papers.engine.sources import Evidence, Simulation
 from holdfast.benchmarks.papers.engine.table import ALL, FIRST, REST, Except, Positions, Table, tidy
 from holdfast.benchmarks.papers.engine.verdicts import (
     FAILS,
@@ -29,6 +29,7 @@ from holdfast.benchmarks.papers.engine.verdicts import (
 )
 from holdfast.benchmarks.papers.field import tables as field
 from holdfast.benchmarks.results.run_statistics import Difference, holm, p_value
+from holdfast.benchmarks.suites.cell import Cell
 from holdfast.callbacks.provenance import CODE
 
 Cells = dict[tuple[str, str, str | float], list[float]]
@@ -73,6 +74,19 @@ def test_nothing_holds_of_streams_that_have_no_run(options, verdict):
     assert judge(claim, table, absent=["3"]).state == verdict
     claim = Claim("", "", [above("b", "a", **options)])
     assert judge(claim, table, absent=["3"]).state == FAILS
+
+
+def test_streams_of_which_all_runs_are_missing():
+    names = [
+        {"stream": stream, "seed": 1, "method": m, "override": ""} for stream in "ab" for m in "xy"
+    ]
+    cells = [Cell(name, Path("none"), {}, {}) for name in names]
+    results = {
+        "missing": ["a, seed 1, y", "b, seed 1, x", "b, seed 1, y"],
+        "made": ["a, seed 1, x"],
+    }
+    assert command.absent(Evidence(None, cells=cells), results) == ["b"]
+    assert command.absent(Evidence(None, cells=cells), {"missing": [], "made": []}) == []
 
 
 def test_a_run_counts_once_whatever_its_windows():
